@@ -20,7 +20,7 @@ from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.inference import Normalisation
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import Stamp, fit_held_out, preparation_generator, without_held_out
+from smoothsweep.core.training.batches import Stamp, fit_held_out, training_generator, without_held_out
 from smoothsweep.core.training.classifier import EpochRecord, train_classifier
 from smoothsweep.tasks.context import Config, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
@@ -95,7 +95,7 @@ def new_classifier(training: Training, num_classes: int) -> Classifier:
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
-    defense.prepare(model, generator=preparation_generator(config["seed"]))
+    defense.prepare(model, generator=training_generator(config["seed"], "preparation"))
     defense.read(model, None, protocol=config["protocol"], seed=0)
     return model
 

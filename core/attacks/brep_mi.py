@@ -132,7 +132,6 @@ class BREPMI(LatentAttack):
 
     @property
     def variant(self) -> str | None:
-        """Which point counts, where it is not the official one."""
         return None if self.result == "last_expansion" else f"{self.result} point"
 
     @property
@@ -144,7 +143,6 @@ class BREPMI(LatentAttack):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What decodes its latents, and the first of them."""
         return self.generator, "starts"
 
     def most_queries(self, protocol: str) -> int:
@@ -154,11 +152,9 @@ class BREPMI(LatentAttack):
 
     @property
     def most_queries_once(self) -> int:
-        """The search for the first latents of every label."""
         return self.starts.batch * self.starts.max_batches
 
     def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
-        """Walk from the class's starts, all walks at once."""
         import torch
 
         from smoothsweep.core.seeds import generator

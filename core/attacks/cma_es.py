@@ -85,7 +85,6 @@ class CMAES(FromPool):
         )
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
-        """Raises InputError for latents of fewer directions than it searches."""
         if (dimensions := card().config.w_dim) < LEAST_DIRECTIONS:
             expected = f"expected latents of at least {LEAST_DIRECTIONS} directions for cma_es"
             raise InputError(f"prior: {expected}, got {dimensions}")
@@ -96,11 +95,9 @@ class CMAES(FromPool):
         return (self.max_queries // self.selected - 1) // self.population
 
     def most_queries(self, protocol: str) -> int:
-        """The most queries of all searches of a class."""
         return self.max_queries
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
-        """One search after the other."""
         import torch
 
         from smoothsweep.core.attacks.ppa.config import CandidateConfig

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -73,11 +74,9 @@ class DistillationState(KeptState):
 
     @property
     def step(self) -> int:
-        """How many steps were taken."""
         return len(self.losses)
 
     def identity(self) -> dict[str, Any]:
-        """How it is trained."""
         return self.settings
 
 
@@ -120,41 +119,55 @@ def distil(
 
 
 def distil_in_turn(
-    fresh: Callable[[int], DistillationState],
-    teach: Callable[[int, DistillationState, Callable[[DistillationState], None]], None],
+    recipe: DistilledBySGD,
+    loss_at: Callable[[int, nn.Module, int], Tensor],
+    *,
+    told: Callable[[int], dict[str, Any]],
+    lr_at: Callable[[int], float],
+    seed_at: Callable[[int, int], int],
+    steps: int,
+    classes: int,
+    called: str,
     view: View,
     part_context: PartContext,
-    *,
-    count: int,
-    steps: int,
-    called: str,
 ) -> tuple[dict[str, nn.Module], Tensor]:
-    """`count` trainings of `steps` steps, gone on from the state that the part context kept last.
+    """A network of each architecture, one after the other, gone on from the state that the part context kept last.
 
     Args:
-        fresh: Number -> a training that begins.
-        teach: Takes the steps of this number that are left, and calls what it is given after each.
+        loss_at: (which of them, it, step) -> its loss.
+        told: Which of them -> what tells its training from another.
+        lr_at, seed_at: As of `distil`, the latter of (which of them, step).
         called: What is distilled, in the names of networks and in a line about the progress.
 
     Returns the networks by name, in eval mode without gradients, and the losses [count, steps].
     """
-    kept, done = part_context.last_state() or {"done": [], "under_way": None}, []
+    kept, done, count = part_context.last_state() or {"done": [], "under_way": None}, [], len(recipe.architectures)
 
     def keep(state: DistillationState) -> None:
-        part_context.progress(
-            (len(done) + state.step / steps) / count, f"{called} {len(done)}, step {state.step}/{steps}"
-        )
+        share = (len(done) + state.step / steps) / count
+        part_context.progress(share, f"{called} {len(done)}, step {state.step}/{steps}")
         if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
             part_context.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
 
-    for number in range(count):
-        state = fresh(number)
+    for number, architecture in enumerate(recipe.architectures):
+        config = StudentConfig(architecture=architecture, classes=classes)
+        seed = derive_seed(recipe.seed, called, number)
+        network = Student(config, pretrained=recipe.pretrained, seed=seed).to(view.execution.device)
+        state = fresh_state(network, recipe, **told(number))
         if number < len(kept["done"]):
             state.restore(kept["done"][number])
         elif number == len(kept["done"]) and kept["under_way"] is not None:
             state.restore(kept["under_way"])
         with view.execution.arithmetic():
-            teach(number, state, keep)
+            distil(
+                state,
+                partial(loss_at, number, network),
+                steps=steps,
+                lr_at=lr_at,
+                seed_at=partial(seed_at, number),
+                called=f"{called} {number}",
+                on_step=keep,
+            )
         done.append(state)
     networks = {f"{called}{number}": state.network.eval().requires_grad_(False) for number, state in enumerate(done)}
     return networks, torch.tensor([state.losses for state in done])
@@ -189,32 +202,24 @@ def make_students(
     device, images = view.execution.device, resize_uint8(present(inputs.public, "public"), view.image_size)
     steps = recipe.steps(len(images), present(inputs.protocol, "protocol"))
 
-    def fresh(number: int) -> DistillationState:
-        config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
-        student = Student(config, pretrained=recipe.pretrained, seed=derive_seed(recipe.seed, "student", number))
-        return fresh_state(student.to(device), recipe, recipe.settings)
-
-    def teach(number: int, state: DistillationState, keep: Callable[[DistillationState], None]) -> None:
-        def loss_at(step: int) -> Tensor:
-            rows = batch_rows(
-                step, len(images), recipe.batch_size, lambda epoch: generator(recipe.seed, "distil order", epoch)
-            )
-            batch = images[rows].to(device).float() / 127.5 - 1
-            logits = state.network(batch)
-            return distillation_loss(logits, view.scores(batch).log().to(device), recipe.temperature)
-
-        distil(
-            state,
-            loss_at,
-            steps=steps,
-            lr_at=lambda step: recipe.lr_at(step // (len(images) // recipe.batch_size)),
-            seed_at=lambda step: derive_seed(recipe.seed, "distil", step),
-            called="distillation",
-            on_step=keep,
+    def loss_at(number: int, student: nn.Module, step: int) -> Tensor:
+        rows = batch_rows(
+            step, len(images), recipe.batch_size, lambda epoch: generator(recipe.seed, "distil order", epoch)
         )
+        batch = images[rows].to(device).float() / 127.5 - 1
+        return distillation_loss(student(batch), view.scores(batch).log().to(device), recipe.temperature)
 
     networks, losses = distil_in_turn(
-        fresh, teach, view, part_context, count=len(recipe.architectures), steps=steps, called="student"
+        recipe,
+        loss_at,
+        told=lambda number: {"settings": recipe.settings},
+        lr_at=lambda step: recipe.lr_at(step // (len(images) // recipe.batch_size)),
+        seed_at=lambda number, step: derive_seed(recipe.seed, "distil", step),
+        steps=steps,
+        classes=view.num_classes,
+        called="student",
+        view=view,
+        part_context=part_context,
     )
     return MadePart(tensors={"losses": losses}, networks=networks, facts={"distillation_loss": last_loss(losses)})
 
@@ -231,43 +236,35 @@ def make_surrogates(
     answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
     weights, steps = answer_weights(answers, recipe.balance), recipe.steps(len(pictures))
 
-    def fresh(number: int) -> DistillationState:
-        config = StudentConfig(architecture=recipe.architectures[number], classes=classes)
-        seed = derive_seed(recipe.seed, "surrogate", number)
-        network = Student(config, pretrained=recipe.pretrained, seed=seed)
-        return fresh_state(network.to(device), recipe, asdict(recipe), number=number)
-
-    def teach(number: int, state: DistillationState, keep: Callable[[DistillationState], None]) -> None:
-        def loss_at(step: int) -> Tensor:
-            """On a view of each picture, and half of it on the picture itself where that is shown: in one pass."""
-            rows = batch_rows(
-                step,
-                len(pictures),
-                recipe.batch_size,
-                lambda epoch: generator(recipe.seed, "surrogate order", number, epoch),
-            )
-            shown = pictures[rows].to(device).float() / 127.5 - 1
-            source = generator(recipe.seed, "surrogate view", number, step)
-            views = draw_crop_per_image(SURROGATE_VIEWS, len(rows), *shown.shape[2:], source)
-            changed = apply_crops(shown, views, shown.shape[-1])
-            batch = torch.cat([shown, changed]) if recipe.shown == "both" else changed
-            times = len(batch) // len(rows)
-            wanted, weighed = answers[rows].to(device).repeat(times, 1), weights[rows].to(device).repeat(times)
-            per_picture = -(wanted * state.network(batch).log_softmax(1)).sum(1)
-            return (weighed * per_picture).sum() / weighed.sum()
-
-        distil(
-            state,
-            loss_at,
-            steps=steps,
-            lr_at=lambda step: recipe.lr_at(step, steps),
-            seed_at=lambda step: derive_seed(recipe.seed, "surrogate", number, step),
-            called=f"surrogate {number}",
-            on_step=keep,
+    def loss_at(number: int, network: nn.Module, step: int) -> Tensor:
+        """On a view of each picture, and half of it on the picture itself where that is shown: in one pass."""
+        rows = batch_rows(
+            step,
+            len(pictures),
+            recipe.batch_size,
+            lambda epoch: generator(recipe.seed, "surrogate order", number, epoch),
         )
+        shown = pictures[rows].to(device).float() / 127.5 - 1
+        source = generator(recipe.seed, "surrogate view", number, step)
+        views = draw_crop_per_image(SURROGATE_VIEWS, len(rows), *shown.shape[2:], source)
+        changed = apply_crops(shown, views, shown.shape[-1])
+        batch = torch.cat([shown, changed]) if recipe.shown == "both" else changed
+        times = len(batch) // len(rows)
+        wanted, weighed = answers[rows].to(device).repeat(times, 1), weights[rows].to(device).repeat(times)
+        per_picture = -(wanted * network(batch).log_softmax(1)).sum(1)
+        return (weighed * per_picture).sum() / weighed.sum()
 
     networks, losses = distil_in_turn(
-        fresh, teach, view, part_context, count=len(recipe.architectures), steps=steps, called="surrogate"
+        recipe,
+        loss_at,
+        told=lambda number: {"settings": asdict(recipe), "number": number},
+        lr_at=lambda step: recipe.lr_at(step, steps),
+        seed_at=lambda number, step: derive_seed(recipe.seed, "surrogate", number, step),
+        steps=steps,
+        classes=classes,
+        called="surrogate",
+        view=view,
+        part_context=part_context,
     )
     found = _mean_confidences(networks.values(), pictures, view)
     agreement = (found.argmax(1) == answers.argmax(1)).float().mean().item()

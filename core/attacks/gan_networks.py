@@ -190,7 +190,6 @@ class ConditionalGenerator(nn.Module):
 
     @property
     def resolution(self) -> int:
-        """Side of its images in pixels."""
         return self.config.resolution
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.gan_pair import GanPair, descend, fresh_pair
+from smoothsweep.core.training.gan_pair import GanPair, descend
 
 CHECKPOINTS = 20  # per training
 PENALTY = 10.0  # weight of the gradient penalty
@@ -162,19 +162,13 @@ def entropy_sum(logits: Tensor) -> Tensor:
 
 def new_pair(
     config: PlainGanConfig, recipe: GanTraining, judge: Callable[[PlainGanConfig], nn.Module], device: torch.device
-) -> GanPair[GanTraining]:
-    """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator.
-
-    losses: of every step, the discriminator's and the generator's, NaN where it rests.
-    """
+) -> GanPair:
+    """judge: the discriminator. losses: of every step, its and the generator's, NaN where that rests."""
     seed = derive_seed(recipe.seed, "gan weights")
-    pair = fresh_pair(lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device)
-    return GanPair(config=config, recipe=recipe, **pair)
+    return GanPair.fresh(config, recipe, PlainGenerator, judge, seed=seed, device=device)
 
 
-def update_pair(
-    pair: GanPair[GanTraining], objective: Wasserstein | InversionSpecific, draw: StepDraw
-) -> dict[str, float | None]:
+def update_pair(pair: GanPair, objective: Wasserstein | InversionSpecific, draw: StepDraw) -> dict[str, float | None]:
     """One step. Returns the losses of both networks, None where the generator rests."""
     with torch.no_grad():
         fakes = pair.generator(draw.z)
@@ -191,7 +185,7 @@ def update_pair(
 
 
 def train_pair(
-    pair: GanPair[Any], update: Callable[[], Mapping[str, float | None]], *, steps: int, part_context: PartContext
+    pair: GanPair, update: Callable[[], Mapping[str, float | None]], *, steps: int, part_context: PartContext
 ) -> None:
     """Take the steps that are left of a training, which goes on from the state that was kept last.
 
@@ -248,7 +242,7 @@ def _config(recipe: GanTraining, view: View, classes: int = 0) -> PlainGanConfig
 
 
 def _trained(
-    pair: GanPair[GanTraining],
+    pair: GanPair,
     objective: Wasserstein | InversionSpecific,
     inputs: AttackInputs,
     view: View,

@@ -37,7 +37,6 @@ class LatentSettings:
 
     @property
     def crop(self) -> int | None:
-        """The crop as it was given."""
         return self.image_crop
 
     @property
@@ -75,7 +74,6 @@ class LatentAttack(LatentSettings, Attack):
 
     @property
     def decoder(self) -> str:
-        """The prior, or the part that has the generator."""
         return self.generator
 
     @property
@@ -85,23 +83,19 @@ class LatentAttack(LatentSettings, Attack):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The generator, where it is not the sweep's prior."""
         return (gan_part(GENERAL, self.gan, "public"),) if self.own else ()
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What decodes its latents."""
         return (self.generator,)
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for a size that the generator cannot have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         sides = " or ".join(map(str, SIDES))
         fits = not self.own or image_size in SIDES
         require(fits, "recipe.image_size", f"{sides} pixels with generator {GENERAL}", image_size)
 
     def check_public(self, count: int) -> None:
-        """Raise InputError for fewer public images than a batch of the generator's training has."""
         if self.own:
             self.gan.steps(count)
 

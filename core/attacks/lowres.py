@@ -88,7 +88,6 @@ class LowResolution(TrainedGanAttack):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Its parts alone: no prior."""
         return tuple(part.name for part in self.parts)
 
     @property
@@ -102,13 +101,11 @@ class LowResolution(TrainedGanAttack):
         return "lomma", self.reference_batch
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for a target of another size than the networks can have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         sides = " or ".join(map(str, SIDES))
         require(image_size in SIDES, "recipe.image_size", f"{sides} pixels with this attack", image_size)
 
     def check_public(self, count: int) -> None:
-        """Raise InputError for fewer public images than a batch of the GAN's training has."""
         if self.gan.imported is None:
             self.gan.steps(count)
 
@@ -130,9 +127,7 @@ class LowResolution(TrainedGanAttack):
         import torch
 
         from smoothsweep.core.attacks.lowres_search import Objective
-        from smoothsweep.core.attacks.shared.view import require_access
 
-        require_access(view, "gradients", "this attack")
         execution = view.execution
         return Objective(
             decoder=execution.synthesizer(inputs.networks[self.own_gan]["generator"]),
@@ -164,7 +159,6 @@ class GMI(LowResolution):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The GAN, one for all targets."""
         return (gan_part(GENERAL, self.gan, "public"),)
 
     @property
@@ -232,7 +226,6 @@ class KED(LowResolution):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The GAN, made for one target."""
         return (gan_part(SPECIFIC, self.gan, "public", "target"),)
 
     def class_batch(self, protocol: str) -> int:
@@ -299,7 +292,6 @@ class Lomma(LowResolution):
 
     @property
     def variant(self) -> str:
-        """The form."""
         return self.form
 
     @property
@@ -309,7 +301,6 @@ class Lomma(LowResolution):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The GAN first."""
         made, needs = super().parts, ("public", "target")
         if self.form in WITH_STUDENTS:
             made += (Part(name=STUDENTS, needs=needs, settings=self.students.settings),)
@@ -322,18 +313,15 @@ class Lomma(LowResolution):
 
     @property
     def pretrained(self) -> tuple[str, ...]:
-        """The students', where they begin so."""
         return self.students.architectures if self.form in WITH_STUDENTS and self.students.pretrained else ()
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for students that do not take the target's images, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         if self.form in WITH_STUDENTS:
             for name in self.students.architectures:
                 check_image_size(name, image_size)
 
     def check_public(self, count: int) -> None:
-        """Raise InputError for less than a batch of the students' training, too."""
         super().check_public(count)
         if self.form in WITH_STUDENTS:
             self.students.steps(count, "clean")

@@ -82,7 +82,6 @@ class Identity:
     feature_weight: float = 1.0
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
-        """As `IdentityLoss`."""
         features, logits = (None, self.view.logits(images)) if self.mean is None else self.view.features(images)
         models = [logits, *(student(images) for student in self.students)]
         loss = torch.stack([self._of(answer, labels) for answer in models]).mean(0)

@@ -24,7 +24,6 @@ from smoothsweep.core.attacks.training_settings import (
 )
 from smoothsweep.core.bounds import Count, Latents, Positive
 from smoothsweep.core.checks import present, require
-from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.view import GradientView
@@ -67,7 +66,6 @@ class PLGMI(TrainedGanAttack):
 
     @property
     def variant(self) -> str | None:
-        """Its losses, where they are not the published ones."""
         chosen = {"loss": self.loss, "gan": self.gan.loss}
         return " ".join(f"{what} {loss}" for what, loss in chosen.items() if loss != "max_margin") or None
 
@@ -81,7 +79,6 @@ class PLGMI(TrainedGanAttack):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Its own generator; the sweep's prior is left to other attacks."""
         return (CONDITIONAL,)
 
     @property
@@ -95,7 +92,6 @@ class PLGMI(TrainedGanAttack):
         return "plg", 60
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         require(
             image_size in CONDITIONAL_SIDES,
@@ -105,7 +101,6 @@ class PLGMI(TrainedGanAttack):
         )
 
     def check_public(self, count: int) -> None:
-        """Raise InputError for fewer public images than a class is to be labelled with."""
         enough = self.gan.imported is not None or self.top_n <= count
         require(enough, "attack.top_n", f"at most the {count} public images", self.top_n)
 
@@ -114,14 +109,8 @@ class PLGMI(TrainedGanAttack):
         from smoothsweep.core.attacks.gan_networks import with_class
         from smoothsweep.core.attacks.lowres_search import left_of_class
         from smoothsweep.core.attacks.plg_search import draw_views, search, starts
-        from smoothsweep.core.attacks.shared.view import require_access
 
-        require_access(view, "gradients", "attack plg_mi")
         made, protocol = inputs.networks[CONDITIONAL]["generator"], present(inputs.protocol, "protocol")
-        if made.config.classes != view.num_classes:
-            raise InputError(
-                f"plg_gan: expected a generator of the target's {view.num_classes} classes, got {made.config.classes}"
-            )
         start = starts(made.config.z_dim, self.selected, target_class, seed=seed, protocol=protocol)
         drawn = partial(
             draw_views,

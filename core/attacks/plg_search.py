@@ -38,15 +38,14 @@ from smoothsweep.core.attacks.gan_training import CHECKPOINTS, train_pair
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, target_logits, walk
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
-from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, require_access
+from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, ConditionalTraining
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.data.images import resize_uint8, to_unit
 from smoothsweep.core.declared import build
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.gan_pair import GanPair, descend, fresh_pair
+from smoothsweep.core.training.gan_pair import GanPair, descend
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.plg_mi import PLGMI
@@ -101,7 +100,6 @@ class Distortion:
     degrees: Tensor
 
     def of(self, rows: slice) -> Distortion:
-        """The distortion of some of the images."""
         part = {name: value[rows] for name, value in vars(self).items() if name != "order"}
         return Distortion(**part, order=self.order if len(self.order) == 1 else self.order[rows])
 
@@ -308,7 +306,7 @@ def _order(count: int, seed: int, round_: int) -> Tensor:
 
 
 @dataclass(kw_only=True)
-class ConditionalPair(GanPair[ConditionalTraining]):
+class ConditionalPair(GanPair):
     """Everything that changes. losses: of every step [hinge of G, inversion, mean hinge of D]."""
 
     KIND: ClassVar[str] = "conditional gan checkpoint"
@@ -323,11 +321,9 @@ class ConditionalPair(GanPair[ConditionalTraining]):
 def new_conditional_pair(
     config: ConditionalConfig, recipe: ConditionalTraining, protocol: Protocol, device: torch.device
 ) -> ConditionalPair:
-    """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
     seed = derive_seed(recipe.seed, "plg weights")
-    networks = (lambda: ConditionalGenerator(config)), (lambda: ProjectionDiscriminator(config))
-    pair = fresh_pair(*networks, recipe, seed=seed, device=device)
-    return ConditionalPair(config=config, recipe=recipe, protocol=protocol, **pair)
+    networks = ConditionalGenerator, ProjectionDiscriminator
+    return ConditionalPair.fresh(config, recipe, *networks, seed=seed, device=device, protocol=protocol)
 
 
 def update_conditional_pair(pair: ConditionalPair, draws: LabelledDraws, logits: Logits) -> dict[str, float | None]:
@@ -346,7 +342,7 @@ def _update_generator(
     z, labels = (tensor.to(pair.device) for tensor in fakes)
     pair.discriminator.requires_grad_(False)
     made = pair.generator(z, labels)
-    hinge = generator_hinge(pair.discriminator(made, labels))
+    hinge = -pair.discriminator(made, labels).mean()
     answers = logits(target_images(made, distortion, pair.config.output))
     inversion = attack_loss(pair.recipe.loss, pair.protocol)(answers, labels).mean()
     descend(pair.generator_adam, hinge + pair.recipe.inversion_weight * inversion)
@@ -360,19 +356,10 @@ def _update_discriminator(pair: ConditionalPair, fakes: Labelled, reals: Labelle
     with torch.no_grad():
         made = pair.generator(z, labels)
     of_fakes = pair.discriminator(made, labels)
-    loss = critic_hinge(of_fakes, pair.discriminator(*(tensor.to(pair.device) for tensor in reals)))
+    of_reals = pair.discriminator(*(tensor.to(pair.device) for tensor in reals))
+    loss = F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
     descend(pair.discriminator_adam, loss)
     return loss.detach()
-
-
-def generator_hinge(of_fakes: Tensor) -> Tensor:
-    """What the generator lowers, of the discriminator's [B, 1]."""
-    return -of_fakes.mean()
-
-
-def critic_hinge(of_fakes: Tensor, of_reals: Tensor) -> Tensor:
-    """What the discriminator lowers, of its own [B, 1]: nothing is won beyond a margin of 1 on either side."""
-    return F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
 
 
 def target_images(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:
@@ -387,15 +374,8 @@ def target_images(made: Tensor, distortion: Distortion | None, output: str) -> T
 def make_conditional_gan(
     settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
-    """The network "generator", and losses float32 [steps, 3]: hinge of the generator, inversion, hinge of the critic.
-
-    Raises InputError for pseudo-labels of another number of classes than the target's, and for a target whose
-    gradients are not to be had.
-    """
-    require_access(view, "gradients", "the conditional GAN of PLG-MI")
+    """The network "generator"; losses float32 [steps, 3]: hinge of the generator, inversion, hinge of the critic."""
     index = inputs.parts["plg_labels"]["index"]
-    if len(index) != view.num_classes:
-        raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
     recipe = build(ConditionalTraining, settings, what="gan", prefix="attack.gan.")
     protocol = present(inputs.protocol, "protocol")
     config = ConditionalConfig(

@@ -53,7 +53,6 @@ class SelectionOnly(FromPool):
     access: ClassVar[Access] = "scores"
 
     def most_queries(self, protocol: str) -> int:
-        """Nothing beside the pool."""
         return 0
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:

@@ -86,7 +86,6 @@ class RLBMI(LatentAttack):
 
     @property
     def variant(self) -> str | None:
-        """The textbook's agent, and a logarithm that was asked for."""
         words = [self.agent] if self.agent != "official" else []
         return " ".join([*words, *([f"{self.logarithm} log"] if self.logarithm else [])]) or None
 
@@ -96,7 +95,6 @@ class RLBMI(LatentAttack):
         return self.episodes * (self.steps * (1 if once else 2) + 1)
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
-        """Play the episodes of one class."""
         import torch
 
         from smoothsweep.core.attacks.rlb_search import Search, class_learner, paper_learner

@@ -94,12 +94,10 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     @property
     def variant(self) -> str | None:
-        """The loss on the surrogates, where it is another."""
         return None if self.loss == "max_margin" else self.loss
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Pictures of the prior, the target's answers, the networks."""
         answers = ANSWERS[self.learns]
         training = {**asdict(self.surrogates), "learns": self.learns}
         return (
@@ -109,32 +107,26 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         )
 
     def most_queries(self, protocol: str) -> int:
-        """Every finalist in every view."""
         return self.finalists * self.views
 
     @property
     def most_queries_once(self) -> int:
-        """The pool, whose answers the surrogates learn."""
         return self.pool.size
 
     @property
     def crop(self) -> int | None:
-        """The pool's crop."""
         return self.pool.crop
 
     @property
     def pretrained(self) -> tuple[str, ...]:
-        """The surrogates', where they begin so."""
         return self.surrogates.architectures if self.surrogates.pretrained else ()
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for surrogates that do not take the target's images, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         for name in self.surrogates.architectures:
             check_image_size(name, image_size)
 
     def check_classes(self, count: int) -> None:
-        """Raise InputError for a budget of less than a query per class."""
         check_budget(self.pool.size, count)
 
     def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:

@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.ppa.config import CropRule, Loss
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Importable, Part, Shared
-from smoothsweep.core.bounds import MOST, Beta, Channels, Count, NotNegative, Outputs, Positive, Seed, Width
+from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Part
+from smoothsweep.core.bounds import (
+    MOST,
+    Beta,
+    Channels,
+    Count,
+    FilePath,
+    NotNegative,
+    Outputs,
+    Positive,
+    Seed,
+    Width,
+)
 from smoothsweep.core.cards import read_network_card
 from smoothsweep.core.checks import require, require_choice
 from smoothsweep.core.declared import check_fields
@@ -88,6 +99,50 @@ class ConditionalConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What every one of them has.
+
+    workers: 1, as older sweep files may say; a part of an attack is trained by one process.
+    """
+
+    KEY: ClassVar[str] = "attack.gan"
+    """Where it stands in a sweep file."""
+
+    workers: Count = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"{self.KEY}.")
+        require(self.workers == 1, f"{self.KEY}.workers", "1, which trains the parts of an attack", self.workers)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the training, but for `workers`, which stands beside it, and where another one lies."""
+        return {name: value for name, value in asdict(self).items() if name not in ("workers", "imported")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importable(Shared):
+    """How a GAN is trained, unless it comes from elsewhere.
+
+    imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and no other key may stand
+    beside it.
+    """
+
+    imported: FilePath | None = None
+
+    def check_alone(self, usual: Importable) -> None:
+        """Raise InputError for a setting of a training beside a GAN that is not trained here. usual: the attack's."""
+        if self.imported is None:
+            return
+        others = [
+            field.name
+            for field in fields(self)
+            if field.name != "imported" and getattr(self, field.name) not in (field.default, getattr(usual, field.name))
+        ]
+        require(not others, "attack.gan", "no other key beside imported", ", ".join(others))
+
+
+@dataclass(frozen=True, kw_only=True)
 class GanTraining(Importable):
     """How such a pair is trained on public images, or the folder of one that is trained already.
 
@@ -110,9 +165,6 @@ class GanTraining(Importable):
     betas: tuple[Beta, Beta] = (0.5, 0.999)
     z_dim: Width = 100
     seed: Seed = 0
-
-    def __post_init__(self) -> None:
-        self.check_workers("attack.gan")
 
     def steps(self, public: int) -> int:
         """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""
@@ -148,10 +200,6 @@ class ConditionalTraining(Importable):
     z_dim: Width = 128
     width: Channels = 64
     seed: Seed = 46
-
-    def __post_init__(self) -> None:
-        check_fields(self, "attack.gan.")
-        self.check_workers("attack.gan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,8 +263,8 @@ class Distillation(DistilledBySGD, Shared):
     temperature: Positive = 1.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_workers(self.KEY)
+        DistilledBySGD.__post_init__(self)
+        Shared.__post_init__(self)
 
     def steps(self, public: int, protocol: str) -> int:
         """Steps of a student's training. Raises InputError for less than a batch of public images."""
@@ -226,7 +274,6 @@ class Distillation(DistilledBySGD, Shared):
         return epochs * (public // self.batch_size)
 
     def lr_at(self, epoch: int) -> float:
-        """The rate in a zero-based epoch."""
         return self.lr * 0.5 ** (epoch // 20)
 
 
@@ -265,7 +312,6 @@ class SurrogateTraining(DistilledBySGD):
         return self.epochs * (pictures // self.batch_size)
 
     def lr_at(self, step: int, steps: int) -> float:
-        """The rate of a zero-based step."""
         return self.lr * (1 + math.cos(math.pi * step / steps)) / 2
 
 
@@ -297,11 +343,9 @@ class TrainedGanAttack(Attack):
 
     @property
     def decoder(self) -> str:
-        """Its own generator."""
         return self.own_gan
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for an imported GAN of images of another size, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         if self.gan.imported is not None:
             check_imported(self.gan.imported, self.own_gan, image_size=image_size)

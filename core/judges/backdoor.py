@@ -54,7 +54,6 @@ class Backdoor(Judge):
     needs_attack = False
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The target, with what it was poisoned by."""
         inputs = {"target": "target", "poison": "target.poison", "data": "target.data"}
         return Planned(config={}, inputs=inputs)
 

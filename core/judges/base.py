@@ -327,5 +327,4 @@ class ClassifierJudge(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """Side in pixels of its input."""
         return self.settings.image_size

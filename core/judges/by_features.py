@@ -24,6 +24,7 @@ from smoothsweep.core.metrics.metric import (
     Metric,
     distance,
     leak,
+    spread,
 )
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL, KINDS, FaceNetwork, GeneralNetwork
 
@@ -54,12 +55,10 @@ class ByFeatures(Judge):
 
     @property
     def citations(self) -> tuple[str, ...]:
-        """Sources of the judge and of its network."""
         return (*self.cites, *KINDS[self.name].cites)
 
     @property
     def staged(self) -> str | None:
-        """The network's published file, unless the settings name another."""
         return self.name if self.weights is None and KINDS[self.name].is_staged else None
 
     @property
@@ -69,11 +68,9 @@ class ByFeatures(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """Side in pixels at which the network is to get images."""
         return KINDS[self.name].size
 
     def check(self, sweep: Any) -> None:
-        """Strangers, where verification is asked for."""
         if self.verify and sweep.public is None:
             raise InputError("verify: expected public images, which are its strangers, got none")
 
@@ -103,11 +100,9 @@ def _columns(prefix: str, judge: str, description: str) -> tuple[Metric, ...]:
             counted="reconstructions",
             description=f"As the {judge}, counting the attacked class among its five best guesses.",
         ),
-        Metric(
+        spread(
             key=f"{prefix}_acc1_std",
             label=f"{judge}, spread over classes",
-            group="leak",
-            spread=True,
             description=f"Standard deviation of the {judge}'s hit rate over the classes.",
         ),
         Metric(
@@ -303,7 +298,6 @@ class Accompanying(ByFeatures):
         return cls(**{field.name: getattr(judge, field.name) for field in fields(cls)})
 
     def wanted(self, sweep: Any) -> bool:
-        """Whether there are strangers."""
         return self.verify is not False and sweep.public is not None
 
     def check(self, sweep: Any) -> None:
@@ -329,7 +323,6 @@ class VerifiedByEmbedder(Accompanying):
     columns = _verified("", "")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The reconstructions against real images and strangers."""
         config, hints, inputs = self._beginning(builder, name)
         return Planned(config=config, hints=hints, inputs={**inputs, RECONSTRUCTIONS: RECONSTRUCTIONS})
 
@@ -358,15 +351,12 @@ class ReachByEmbedder(Accompanying):
 
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-        """The photographs that were projected."""
         return {column.key: len(answers) for column in cls.columns if column.unit == "percent"}
 
     def wanted(self, sweep: Any) -> bool:
-        """Strangers, and a prior."""
         return super().wanted(sweep) and sweep.reads_prior
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """Private photographs that were projected, against real images and strangers."""
         config, hints, inputs = self._beginning(builder, name)
         projected = builder.projected(builder.data(self.size), PROJECTED)
         return Planned(config={**config, "closed": self.closed}, hints=hints, inputs={**inputs, "projected": projected})

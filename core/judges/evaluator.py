@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, ClassifierJudge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, UNKEPT, Metric, distance, leak
+from smoothsweep.core.metrics.metric import BALANCED, UNKEPT, Metric, amount, distance, leak, spread
 
 REPORT_NULL = (
     "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"
@@ -40,18 +40,14 @@ COLUMNS: tuple[Metric, ...] = (
         description="The evaluator's Acc@5 over the last image of each class alone, LOMMA's published report. Under "
         "protocol paper that is its last draw, elsewhere the one the attack ranks last.",
     ),
-    Metric(
+    spread(
         key="attack_acc1_std",
         label="evaluator, spread over classes",
-        group="leak",
-        spread=True,
         description="Standard deviation of the evaluator's hit rate over the classes.",
     ),
-    Metric(
+    spread(
         key="attack_acc1_std_slots",
         label="evaluator, spread over slots",
-        group="leak",
-        spread=True,
         description="Standard deviation over the per-class result slots, the official code's convention.",
     ),
     distance(
@@ -64,11 +60,9 @@ COLUMNS: tuple[Metric, ...] = (
         label="evaluator distance, not squared",
         description="The nearest-image distance in the evaluator's penultimate features, as a plain L2 distance.",
     ),
-    Metric(
+    amount(
         key="dist_knn",
         label="k-NN distance",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="high",
         group="leak",
         description="The low-resolution attacks' squared nearest-image distance in the evaluator's features. Protocol "
@@ -76,11 +70,9 @@ COLUMNS: tuple[Metric, ...] = (
         "mean over all of them as pictures stretched to the whole range. Clean is dist_eval.",
         null=KNN_NULL,
     ),
-    Metric(
+    amount(
         key="dist_knn_plain",
         label="k-NN distance, not squared",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="high",
         group="leak",
         null=KNN_NULL,
@@ -106,11 +98,9 @@ COLUMNS: tuple[Metric, ...] = (
         description=BALANCED,
         null=UNKEPT,
     ),
-    Metric(
+    spread(
         key="attack_acc1_std_batches",
         label="evaluator, published spread over restarts",
-        group="leak",
-        spread=True,
         null=REPORT_NULL,
         description="Standard deviation of Acc@1 over the restarts, in batches of 60 classes as the attack's official "
         "code takes them: the mean of the batches' deviations (LOMMA's evaluation), or the root of the mean of their "
@@ -170,7 +160,6 @@ class Evaluator(ClassifierJudge):
     balanced = "evaluator_real_acc_balanced"
 
     def check(self, sweep: Any) -> None:
-        """Another architecture than the target's."""
         if self.settings.architecture == sweep.recipe.architecture:
             got = self.settings.architecture
             raise InputError(f"judges.evaluator.architecture: expected another than the target's, got {got}")

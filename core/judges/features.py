@@ -94,13 +94,11 @@ class Features(Judge):
     seed: Seed = 0
 
     def check_samples(self, count: int) -> None:
-        """Raise InputError for fewer images to map than the perplexity allows."""
         if count <= self.perplexity:
             expected = f"expected less than the {count} training images to map"
             raise InputError(f"perplexity: {expected}, got {self.perplexity:g}")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The target's own features."""
         read = {"data": "target.data", "network": "target"}
         features = builder.embeddings(read, {"network": "target", "parts": ["train"]})
         return Planned(config=builder.stated(), inputs={"features": features, "data": "target.data"})

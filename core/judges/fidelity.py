@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.bounds import Checked, Count, FilePath
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
-from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric, distance, leak
+from smoothsweep.core.metrics.metric import Metric, amount, distance, leak
 from smoothsweep.core.text import quoted
 
 
@@ -53,7 +53,6 @@ class InceptionJudge(Judge):
 
     @property
     def staged(self) -> str | None:
-        """The published file, unless the settings name another."""
         return self.published if self.weights is None else None
 
     def with_features(self, builder: StageBuilder, size: int, network: Mapping[str, Any]) -> _Features:
@@ -94,11 +93,9 @@ COLUMNS: tuple[Metric, ...] = (
         label="recall",
         description="Share of training images that lie among the reconstructions of their class.",
     ),
-    Metric(
+    amount(
         key="density",
         label="density",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="low",
         group="leak",
         searched=True,
@@ -138,17 +135,14 @@ class Fidelity(InceptionJudge):
 
     @property
     def reconstruction_size(self) -> int:
-        """What the network takes."""
         return SIDE
 
     def check(self, sweep: Any) -> None:
-        """More reconstructions of each class than neighbours."""
         if self.neighbours >= sweep.attack.selected:
             expected = f"expected fewer than attack.selected ({sweep.attack.selected})"
             raise InputError(f"judges.fidelity.neighbours: {expected}, got {self.neighbours}")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The training images' features in the same network."""
         network = {"network": self.published, "protocol": builder.protocol}
         config, hints, real = self.with_features(builder, SIDE, network)
         config["neighbours"] = self.neighbours
@@ -158,32 +152,26 @@ class Fidelity(InceptionJudge):
 FID_NULL = "the evaluator takes fewer than two reconstructions for their class"
 
 FID_LOMMA: tuple[Metric, ...] = (
-    Metric(
+    amount(
         key="fid_lomma",
         label="FID as LOMMA publishes it",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="high",
         group="leak",
         null=FID_NULL,
         description="Frechet distance of the reconstructions that the evaluator takes for their class to the training "
         "images of the attacked classes, in the Inception network of 2015 that is shown the bright half of the range.",
     ),
-    Metric(
+    amount(
         key="fid_lomma_images",
         label="images behind LOMMA's FID",
-        unit="plain",
-        bounds=AT_LEAST_0,
         description="How many reconstructions the evaluator takes for their class: the sample of that FID.",
     ),
 )
 
 FID_PLG: tuple[Metric, ...] = (
-    Metric(
+    amount(
         key="fid_plg",
         label="FID as PLG-MI publishes it",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="high",
         group="leak",
         null=FID_NULL,
@@ -191,11 +179,9 @@ FID_PLG: tuple[Metric, ...] = (
         "to the whole range, to all private training images, in torchvision's Inception of ImageNet; of both, what "
         "fills no batch of 100 is left out.",
     ),
-    Metric(
+    amount(
         key="fid_plg_images",
         label="images behind PLG-MI's FID",
-        unit="plain",
-        bounds=AT_LEAST_0,
         description="How many reconstructions the evaluator takes for their class, those left out included.",
     ),
 )
@@ -214,11 +200,9 @@ class PublishedFid(InceptionJudge):
     requires: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
 
     def wants_decoded(self, attack: Attack, protocol: str) -> bool:
-        """Always."""
         return True
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The real images at the target's size, and the evaluator's verdicts."""
         config, hints, real = self.with_features(
             builder, builder.image_size, {"network": name, "side": builder.image_size}
         )

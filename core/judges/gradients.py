@@ -101,13 +101,11 @@ class Gradients(Judge):
         return OptimiseConfig(**moved, average=self.average, loss=loss)
 
     def check(self, sweep: Any) -> None:
-        """A prior to draw from."""
         if not sweep.reads_prior:
             expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
             raise InputError(f"judges.gradients: {expected}, got {sweep.attack.kind}")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """Every attacked class, whatever the attack is."""
         return Planned(
             config={
                 "settings": builder.stated(),

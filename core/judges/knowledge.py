@@ -82,11 +82,9 @@ class Knowledge(ClassifierJudge):
 
     @classmethod
     def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
-        """All images of the data."""
         return {f"xi_{part}": int(data[f"num_{part}"]) for part in ("train", "test") if data.get(f"num_{part}")}
 
     def check(self, sweep: Any) -> None:
-        """Raise InputError for fewer than two reconstructions."""
         if sweep.attacked is not None and sweep.attacked * sweep.attack.selected < 2:
             raise InputError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 

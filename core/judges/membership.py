@@ -183,7 +183,6 @@ class Membership(Judge):
     shadow_recipe: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a number of shadow models with which images would not be in as many models as they are out of."""
         check_shadows(self.shadows, "judges.membership.shadows")
         if self.shadow_recipe is not None:
             self._check_recipe(self.shadow_recipe)
@@ -217,7 +216,6 @@ class Membership(Judge):
 
     @property
     def label_queries(self) -> LabelQueries:
-        """What attacks by labels ask."""
         return LabelQueries(copies=self.copies, levels=self.levels, images=self.images, seed=self.seed)
 
     def most_pictures(self, members: int, others: int, *, scores: bool) -> int:
@@ -229,7 +227,6 @@ class Membership(Judge):
         return (self.copies + self.levels) * drawn + (2 * (members + others) if scores else 0)
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
         inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
         settings = builder.stated({"shadow_recipe"})  # which its inputs say

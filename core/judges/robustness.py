@@ -128,19 +128,16 @@ class Robustness(Judge):
     seed: Seed = 0
 
     def check_classes(self, classes: int) -> None:
-        """Raise InputError for fewer classes than the attacks need."""
         if classes < LEAST_CLASSES:
             raise InputError(f"robustness: expected pictures of at least {LEAST_CLASSES} classes, got {classes}")
 
     def check_images(self, count: int) -> None:
-        """Raise InputError where there is no test image, or fewer than `images`."""
         if not count:
             raise InputError("robustness: expected pictures, got none")
         if self.images is not None and self.images > count:
             raise InputError(f"judges.robustness.images: expected at most the {count} test images, got {self.images}")
 
     def plan(self, builder: StageBuilder, name: str) -> Planned:
-        """The target and its images."""
         inputs = {"target": "target", "data": "target.data"}
         return Planned(config={"settings": builder.stated()}, inputs=inputs)
 

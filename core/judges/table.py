@@ -26,7 +26,7 @@ from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
-from smoothsweep.core.metrics.metric import AT_LEAST_0, UNKEPT, Metric
+from smoothsweep.core.metrics.metric import UNKEPT, Metric, amount
 from smoothsweep.core.plugins import with_plugins
 
 UNSEEN = "the target was brought in; its training was not seen"
@@ -77,11 +77,9 @@ TARGET: tuple[Metric, ...] = (
         "training has pushed them. Grows under negative smoothing.",
         null=UNSEEN,
     ),
-    Metric(
+    amount(
         key="epochs_trained",
         label="epochs trained",
-        unit="plain",
-        bounds=AT_LEAST_0,
         searched=True,
         description="Passes over the training images until the target was done; fewer than its recipe's where it "
         "stopped at an accuracy.",
@@ -95,11 +93,9 @@ TARGET: tuple[Metric, ...] = (
         "instead of by a sample.",
         null="only a target with a bottleneck (defense mid) is read in more than one way",
     ),
-    Metric(
+    amount(
         key="dp_epsilon",
         label="privacy loss epsilon",
-        unit="plain",
-        bounds=AT_LEAST_0,
         better="low",
         description="How much a single training image can change what a differentially private training learns, "
         "whatever the attack. Delta is one over the number of training images. For a person with k images it is about "
@@ -127,28 +123,22 @@ ATTACK: tuple[Metric, ...] = (
         "keeps changing its mind, and a low leak may be masked gradients.",
         null="this attack follows no gradients",
     ),
-    Metric(
+    amount(
         key="num_frozen",
         label="frozen candidates",
-        unit="plain",
-        bounds=AT_LEAST_0,
         description="Attack candidates that could not be optimised any further because their loss was not finite.",
         null="this attack follows no gradients",
     ),
-    Metric(
+    amount(
         key="queries",
         label="queries",
-        unit="plain",
-        bounds=AT_LEAST_0,
         description="Images shown to the target while a class was attacked, parts made for all classes apart; mean "
         "over the classes.",
         null="this attack asks the target nothing",
     ),
-    Metric(
+    amount(
         key="queries_selection_target",
         label="queries, selecting target",
-        unit="plain",
-        bounds=AT_LEAST_0,
         description="Of a trial whose results another target selects: images shown to that one while a class was "
         "attacked; mean over the classes.",
         null="the attacked target selects by itself, or nothing is selected",

@@ -129,7 +129,6 @@ class MembershipAttack:
 
     @property
     def shadows(self) -> bool:
-        """Whether it needs shadow models."""
         return "shadow_phi" in self.needs
 
     def missing_evidence(self, evidence: Evidence) -> tuple[str, ...]:

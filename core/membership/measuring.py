@@ -256,7 +256,6 @@ class Attacked:
 
     @property
     def title(self) -> str:
-        """What a page calls it."""
         return title_of(self.attack)
 
     @property
@@ -278,7 +277,6 @@ class WithinPersons(Attacked):
 
     @property
     def has_shadows(self) -> bool:
-        """Whether it compares the model with shadow models; else it is a threshold."""
         return "shadow_phi" in MEMBERSHIP_ATTACKS[self.attack].needs
 
 

@@ -90,6 +90,10 @@ leak = partial(Metric, better="low", group="leak", searched=True)
 """A fraction that a leak raises."""
 distance = partial(Metric, unit="plain", bounds=AT_LEAST_0, better="high", group="leak", searched=True)
 """A distance that a leak lowers."""
+amount = partial(Metric, unit="plain", bounds=AT_LEAST_0)
+"""A number of 0 or more."""
+spread = partial(Metric, group="leak", spread=True)
+"""A standard deviation of a leak."""
 
 RATES = {"far1": 0.01, "far01": 0.001}
 """Name in a column -> false-accept rate."""

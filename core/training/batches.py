@@ -25,8 +25,11 @@ from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 
 MIN_PER_RANK = LEAST_OF_A_WORKER
 
-# What a random number is for; part of every derived seed, so that no two purposes share a stream.
-_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION, _KEEPING_BACK, _COMPANION = range(7)
+PURPOSES = ("order", "augmentation", "network", "alteration", "preparation", "held out", "companion")
+"""What a random number is for; the place is part of every derived seed, so that no two purposes share a stream: the
+order of images, their augmentation, what the network draws itself (dropout; ranks differ, as their images do), what a
+defense draws when it alters a rank's part of a batch, for the first weights of new layers, when it chooses the images
+that are not trained on, and for what it trains beside the network."""
 
 Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
 """Labels [N] on the CPU, batch size, generator -> the batches of an epoch (`Defense.sampler`); None: the usual ones."""
@@ -76,29 +79,16 @@ class Batch:
     stamp: Stamp | None = None
 
 
-def network_seed(seed: int, epoch: int, rank: int) -> int:
-    """The seed of what a network draws itself (dropout) in an epoch; ranks differ, as their images do."""
-    return _derive(seed, _NETWORK, epoch, rank)
+def training_seed(seed: int, purpose: str, *place: int) -> int:
+    """A 63-bit seed; neighbouring places (epoch, step, rank) give unrelated ones."""
+    key = (seed, PURPOSES.index(purpose), *place)
+    low, high = np.random.SeedSequence(key).generate_state(2).tolist()
+    return (high << 31) ^ low
 
 
-def preparation_generator(seed: int) -> Generator:
-    """Where a defense draws the initial weights of new layers from: another stream than the network's own."""
-    return _generator(seed, _PREPARATION)
-
-
-def held_out_generator(seed: int) -> Generator:
-    """Where a defense draws from when it chooses the images that are not trained on."""
-    return _generator(seed, _KEEPING_BACK)
-
-
-def companion_generator(seed: int) -> Generator:
-    """Where a defense draws what it trains beside the network from, as that is made."""
-    return _generator(seed, _COMPANION)
-
-
-def alteration_generator(seed: int, epoch: int, step: int, rank: int) -> Generator:
-    """Where a defense draws from when it alters a rank's part of the batch of a step."""
-    return _generator(seed, _ALTERATION, epoch, step, rank)
+def training_generator(seed: int, purpose: str, *place: int) -> Generator:
+    """What is drawn for one of `PURPOSES` comes from here."""
+    return Generator().manual_seed(training_seed(seed, purpose, *place))
 
 
 def epoch_batches(
@@ -115,9 +105,9 @@ def epoch_batches(
     choose: makes the batches from the epoch's generator instead, unless it returns None. A batch that would leave a
     rank fewer than two images is dropped. Raises InputError if none is left.
     """
-    batches = choose(_generator(seed, _ORDER, epoch)) if choose else None
+    batches = choose(training_generator(seed, "order", epoch)) if choose else None
     if batches is None:
-        batches = list(torch.randperm(n, generator=_generator(seed, _ORDER, epoch)).split(batch_size))
+        batches = list(torch.randperm(n, generator=training_generator(seed, "order", epoch)).split(batch_size))
     min_rows = MIN_PER_RANK * world_size
     if not (kept := [batch for batch in batches if len(batch) >= min_rows]):
         raise InputError(f"training: expected a batch of at least {min_rows} of the {n} images, got none")
@@ -149,7 +139,7 @@ def rank_batches(
         part = rank_slice(len(index), rank, world_size)
         draw = None
         if recipe.augmentation is not None:
-            generator = _generator(seed, _AUGMENTATION, epoch, step)
+            generator = training_generator(seed, "augmentation", epoch, step)
             draw = draw_augmentation(len(index), recipe.augmentation, generator)[part]
         mine = index[part].to(images.device)
         weight = len(mine) * world_size / len(index)
@@ -171,16 +161,6 @@ def network_input(batch: Batch, image_size: int) -> Tensor:
     images = (after.on(images) if after else images).mul(2).sub_(1)
     images = images if whole else images.clamp_(-1, 1)
     return images.contiguous(memory_format=torch.channels_last)
-
-
-def _generator(*key: int) -> Generator:
-    return Generator().manual_seed(_derive(*key))
-
-
-def _derive(*key: int) -> int:
-    """A 63-bit seed from several integers; neighbouring keys give unrelated seeds."""
-    low, high = np.random.SeedSequence(key).generate_state(2).tolist()
-    return (high << 31) ^ low
 
 
 # Where the images of a training lie: on its device, or on the host and sent over batch by batch.
@@ -308,7 +288,7 @@ def held_out_rows(
 
     labels: int64 [N], of training images; stamped: bool [N]. Raises InputError where the defense could learn nothing.
     """
-    back = defense.hold_out(labels, held_out_generator(seed))
+    back = defense.hold_out(labels, training_generator(seed, "held out"))
     if back is None:
         return None, None
     clean = back if stamped is None else back[~stamped[back]]

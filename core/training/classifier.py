@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +25,12 @@ from smoothsweep.core.training.batches import (
     MIN_PER_RANK,
     Batch,
     Stamp,
-    alteration_generator,
-    companion_generator,
     feed,
     network_input,
-    network_seed,
     place_images,
     rank_batches,
+    training_generator,
+    training_seed,
 )
 
 
@@ -65,74 +64,6 @@ def _to_cpu(value: Any) -> Any:
 
 
 PLAIN = LabelSmoothing()
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpochSettings:
-    """What the steps of an epoch share.
-
-    Attributes:
-        alpha: The smoothing factor.
-        epoch: Zero-based, of `recipe.epochs`.
-        companion: The defense's, None where it has none.
-    """
-
-    recipe: TrainingRecipe
-    defense: Defense = PLAIN
-    alpha: float = 0.0
-    epoch: int = 0
-    seed: int = 0
-    rank: int = 0
-    companion: nn.Module | None = None
-
-
-class StepResult(NamedTuple):
-    """The loss of one part of a batch, with sums for the epoch's record.
-
-    Attributes:
-        loss: Scalar to call backward on.
-        sums: float64 [4 + facts] over this part's images, of the loss, the hits, the logit gaps, of ones, and of every
-            fact that the defense reports.
-        facts: Their names, in this order.
-    """
-
-    loss: Tensor
-    sums: Tensor
-    facts: tuple[str, ...]
-
-
-def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: int = 0) -> StepResult:
-    """The defense's loss of a batch; `model` may be wrapped for data-parallel training.
-
-    With precision `bf16` the network's output is brought back to float32 for the loss. Of mixed labels the dominant
-    one is counted.
-    """
-    recipe, defense = settings.recipe, settings.defense
-
-    def forward(images: Tensor) -> Any:
-        if recipe.precision == "fp32":
-            return model(images)
-        with torch.autocast(images.device.type, dtype=torch.bfloat16):
-            return _in_float32(model(images))
-
-    generator = alteration_generator(settings.seed, settings.epoch, step, settings.rank)
-    images, labels = defense.alter_batch(network_input(batch, recipe.image_size), batch.labels, generator)
-    loss, logits, facts = defense.loss(
-        Step(
-            model=cast("Classifier", getattr(model, "module", model)),
-            forward=forward,
-            images=images.contiguous(memory_format=torch.channels_last),
-            labels=labels,
-            criterion=SmoothedLoss(alpha=settings.alpha),
-            epoch=settings.epoch,
-            epochs=recipe.epochs,
-            generator=generator,
-            batch_size=recipe.batch_size,
-            companion=settings.companion,
-        )
-    )
-    sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, facts.values())
-    return StepResult(loss * batch.weight, sums, tuple(facts))
 
 
 @torch.no_grad()
@@ -186,7 +117,7 @@ class Epochs:
         self.recipe, self.defense, self.device = recipe, defense, device
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self.optimizer = make_optimizer([p for p in self.core.parameters() if p.requires_grad], recipe)
-        self.companion = defense.companion(self.core, recipe, generator=companion_generator(seed))
+        self.companion = defense.companion(self.core, recipe, generator=training_generator(seed, "companion"))
         self.images, self.stamp = place_images(data, recipe.image_size, device, device_share), stamp
         self.identity = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
         self.identity |= {} if defense == PLAIN else {"defense": repr(defense)}
@@ -220,45 +151,101 @@ class Epochs:
 
     def run(self, epoch: int, alpha: float) -> EpochRecord:
         """Train through the zero-based epoch with this smoothing factor. Raises TrainingDiverged."""
-        start, seed, rank = time.perf_counter(), self.seed, self.rank
-        settings = EpochSettings(
-            recipe=self.recipe,
-            defense=self.defense,
-            alpha=alpha,
-            epoch=epoch,
-            seed=seed,
-            rank=rank,
-            companion=self.companion,
-        )
+        start, rate = time.perf_counter(), learning_rate(self.recipe, epoch)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.recipe, epoch)
+            group["lr"] = rate
         mine = rank_batches(
             self.images.images,
             self.images.labels,
             self.recipe,
-            seed=seed,
+            seed=self.seed,
             epoch=epoch,
-            rank=rank,
+            rank=self.rank,
             world_size=self.world_size,
             sampler=self.defense.sampler,
             stamp=self.stamp,
         )
         batches = feed(self.images, mine, self.recipe.image_size, self.device)
-        with _reproducible(network_seed(seed, epoch, rank), self.device), closing(batches):
-            sums, facts = _run_epoch(self.model, self.optimizer, batches, settings)
-        _check_weights(self.core, settings)
+        with _reproducible(training_seed(self.seed, "network", epoch, self.rank), self.device), closing(batches):
+            sums, facts = self._steps(batches, epoch, alpha)
+        self._check_weights(epoch, alpha)
         if self.world_size > 1:
             torch.distributed.all_reduce(sums)
         loss, hits, gap, count, *rest = sums.tolist()
         means = {name: value / count for name, value in zip(facts, rest, strict=True)}
         return EpochRecord(
             epoch=epoch,
-            lr=learning_rate(self.recipe, epoch),
+            lr=rate,
             loss=loss / count,
             train_acc=hits / count,
             seconds=time.perf_counter() - start,
             extra={"top_logit_gap": gap / count, "alpha": alpha, **means},
         )
+
+    def _steps(self, batches: Iterator[Batch], epoch: int, alpha: float) -> tuple[Tensor, tuple[str, ...]]:
+        """The sums of `loss_of` over this rank's images, and the names of the facts among them."""
+        self.model.train()
+        sums, pending = [], []
+        facts: tuple[str, ...] | None = None
+        for step, batch in enumerate(batches):
+            self.optimizer.zero_grad(set_to_none=True)
+            value, part, names = self.loss_of(batch, epoch, alpha, step)
+            facts = names if facts is None else facts
+            if names != facts or _TAKEN & set(names):
+                raise ValueError(f"facts: expected the same free names in every step, got {names} after {facts}")
+            value.backward()
+            self.optimizer.step()
+            sums.append(part)
+            pending.append(part[0])
+            if value.device.type == "cpu" or len(pending) == _CHECK_EVERY:
+                _check_losses(pending, step, epoch, alpha)
+                pending = []
+        _check_losses(pending, len(sums) - 1, epoch, alpha)
+        return torch.stack(sums).sum(dim=0), facts or ()
+
+    def loss_of(self, batch: Batch, epoch: int, alpha: float, step: int) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+        """The defense's loss of a batch, a scalar to call backward on; sums for the record; the names of the facts.
+
+        sums: float64 [4 + facts] over this part's images, of the loss, the hits, the logit gaps, of ones, and of every
+        fact that the defense reports. With precision `bf16` the network's output is brought back to float32 for the
+        loss. Of mixed labels the dominant one is counted.
+        """
+        recipe, defense = self.recipe, self.defense
+
+        def forward(images: Tensor) -> Any:
+            if recipe.precision == "fp32":
+                return self.model(images)
+            with torch.autocast(images.device.type, dtype=torch.bfloat16):
+                return _in_float32(self.model(images))
+
+        generator = training_generator(self.seed, "alteration", epoch, step, self.rank)
+        images, labels = defense.alter_batch(network_input(batch, recipe.image_size), batch.labels, generator)
+        loss, logits, facts = defense.loss(
+            Step(
+                model=self.core,
+                forward=forward,
+                images=images.contiguous(memory_format=torch.channels_last),
+                labels=labels,
+                criterion=SmoothedLoss(alpha=alpha),
+                epoch=epoch,
+                epochs=recipe.epochs,
+                generator=generator,
+                batch_size=recipe.batch_size,
+                companion=self.companion,
+            )
+        )
+        counted = labels.dominant if isinstance(labels, MixedLabels) else labels
+        return loss * batch.weight, _sums(loss, logits, counted, facts.values()), tuple(facts)
+
+    def _check_weights(self, epoch: int, alpha: float) -> None:
+        """A gradient can overflow while the loss before it is still finite."""
+        named = dict(self.core.named_parameters())
+        finite = torch.stack([p.detach().isfinite().all() for p in named.values()]).tolist()
+        for name, good in zip(named, finite, strict=True):
+            if not good:
+                raise TrainingDiverged(
+                    f"training diverged in epoch {epoch}, last step: weight {name} is not finite, alpha {alpha:g}"
+                )
 
     def end_with(self, record: EpochRecord, stop_when: Callable[[EpochRecord], bool] | None) -> bool:
         """Whether this epoch was the last. Rank 0 alone has measured the accuracy, so it decides for all."""
@@ -281,52 +268,14 @@ def _reproducible(seed: int, device: torch.device) -> Generator[None]:
         yield
 
 
-def _run_epoch(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[Batch], settings: EpochSettings
-) -> tuple[Tensor, tuple[str, ...]]:
-    """One pass; returns the sums of `batch_loss` over this rank's images and the names of the facts among them."""
-    model.train()
-    sums, pending = [], []
-    facts: tuple[str, ...] | None = None
-    for step, batch in enumerate(batches):
-        optimizer.zero_grad(set_to_none=True)
-        value, part, names = batch_loss(model, batch, settings, step)
-        facts = names if facts is None else facts
-        if names != facts or _TAKEN & set(names):
-            raise ValueError(f"facts: expected the same free names in every step, got {names} after {facts}")
-        value.backward()
-        optimizer.step()
-        sums.append(part)
-        pending.append(part[0])
-        if value.device.type == "cpu" or len(pending) == _CHECK_EVERY:
-            _check_losses(pending, step, settings)
-            pending = []
-    _check_losses(pending, len(sums) - 1, settings)
-    return torch.stack(sums).sum(dim=0), facts or ()
-
-
-def _check_losses(losses: list[Tensor], last_step: int, settings: EpochSettings) -> None:
+def _check_losses(losses: list[Tensor], last_step: int, epoch: int, alpha: float) -> None:
     """Raise TrainingDiverged at the first loss that is not finite; the losses end with `last_step`."""
     if not losses:
         return
     for offset, value in enumerate(torch.stack(losses).tolist()):
         if not math.isfinite(value):
             step = last_step - len(losses) + 1 + offset
-            raise TrainingDiverged(
-                f"training diverged in epoch {settings.epoch}, step {step}: loss {value}, alpha {settings.alpha:g}"
-            )
-
-
-def _check_weights(model: nn.Module, settings: EpochSettings) -> None:
-    """A gradient can overflow while the loss before it is still finite."""
-    named = dict(model.named_parameters())
-    finite = torch.stack([p.detach().isfinite().all() for p in named.values()]).tolist()
-    for name, good in zip(named, finite, strict=True):
-        if not good:
-            raise TrainingDiverged(
-                f"training diverged in epoch {settings.epoch}, last step: weight {name} is not finite, "
-                f"alpha {settings.alpha:g}"
-            )
+            raise TrainingDiverged(f"training diverged in epoch {epoch}, step {step}: loss {value}, alpha {alpha:g}")
 
 
 def train_classifier(

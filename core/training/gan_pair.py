@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -49,33 +49,14 @@ class KeptState(ABC):
             setattr(self, name, checkpoint[name].tolist())
 
 
-Losses = list[list[float]]
-"""One row for every step taken."""
-
-
-class PairRecipe(Protocol):
-    """What a recipe says of both optimisers. settings: plain values, all that decides a step."""
-
-    @property
-    def lr(self) -> float: ...
-
-    @property
-    def betas(self) -> tuple[float, float]: ...
-
-    @property
-    def settings(self) -> dict[str, Any]: ...
-
-
-Recipe = TypeVar("Recipe", bound=PairRecipe)
-
-
 @dataclass(kw_only=True)
-class GanPair(KeptState, Generic[Recipe]):
+class GanPair(KeptState):
     """Everything that changes.
 
     Attributes:
-        config, recipe: Dataclasses.
+        config, recipe: Dataclasses; `recipe.settings` are plain values, all that decides a step.
         step: How many steps were taken.
+        losses: A row for each of them.
     """
 
     KIND: ClassVar[str] = "gan checkpoint"
@@ -84,13 +65,39 @@ class GanPair(KeptState, Generic[Recipe]):
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
     config: Any
-    recipe: Recipe
+    recipe: Any
     generator: nn.Module
     discriminator: nn.Module
     generator_adam: torch.optim.Adam
     discriminator_adam: torch.optim.Adam
     step: int = 0
-    losses: Losses = field(default_factory=list)
+    losses: list[list[float]] = field(default_factory=list)
+
+    @classmethod
+    def fresh(
+        cls,
+        config: Any,
+        recipe: Any,
+        generator: Callable[[Any], nn.Module],
+        discriminator: Callable[[Any], nn.Module],
+        *,
+        seed: int,
+        device: torch.device,
+        **own: Any,
+    ) -> Self:
+        """Networks of `config` in training mode, whose weights follow from the seed, and their optimisers.
+
+        own: the fields that a class of pairs has beside.
+        """
+        with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
+            torch.manual_seed(seed)
+            pair = {"generator": generator(config), "discriminator": discriminator(config)}
+        networks: dict[str, Any] = {name: network.to(device).train() for name, network in pair.items()}
+        adams: dict[str, Any] = {
+            f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
+            for name, network in networks.items()
+        }
+        return cls(config=config, recipe=recipe, **networks, **adams, **own)
 
     @property
     def device(self) -> torch.device:
@@ -101,26 +108,6 @@ class GanPair(KeptState, Generic[Recipe]):
         """What both networks are, and how they are trained."""
         recipe = {**self.recipe.settings, "betas": list(self.recipe.betas)}
         return {"config": asdict(self.config), "recipe": recipe}
-
-
-def fresh_pair(
-    generator: Callable[[], nn.Module],
-    discriminator: Callable[[], nn.Module],
-    recipe: PairRecipe,
-    *,
-    seed: int,
-    device: torch.device,
-) -> dict[str, Any]:
-    """The networks in training mode, whose weights follow from the seed, and their optimisers: fields of `GanPair`."""
-    with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
-        torch.manual_seed(seed)
-        pair = {"generator": generator(), "discriminator": discriminator()}
-    networks = {name: network.to(device).train() for name, network in pair.items()}
-    adams = {
-        f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
-        for name, network in networks.items()
-    }
-    return {**networks, **adams}
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:

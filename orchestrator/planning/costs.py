@@ -340,7 +340,7 @@ def stated_cost(plan: Plan, price: float | None) -> dict[str, Any] | None:
     sizes = Counter(size for name, trial in attacks.items() if name in missing and (size := _size_of_attack(trial)))
     if not sizes:
         return None
-    rates = list(dict.fromkeys(work.rate for _, work in sizes))
+    works = [work for _, work in sizes]
     hours = sum(count * (classes * work.hours) for (classes, work), count in sizes.items())
     stated = {
         "attacks": [
@@ -355,9 +355,11 @@ def stated_cost(plan: Plan, price: float | None) -> dict[str, Any] | None:
         "gpu_hours": hours,
         "days": hours / 24 / GPUS,
         "days_on": GPUS,
-        "device": ", ".join(dict.fromkeys(rate.device for rate in rates)),
-        "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents on one {rate.device}" for rate in rates),
-        "source": "; ".join(rate.source for rate in rates),
+        "device": ", ".join(dict.fromkeys(work.device for work in works)),
+        "rate": ", ".join(
+            dict.fromkeys(f"{one.rate_hours:g} h for {one.rate_latents:,} latents on one {one.device}" for one in works)
+        ),
+        "source": "; ".join(dict.fromkeys(work.source for work in works)),
     }
     return stated if price is None else {**stated, "dollars": price * hours}
 
@@ -374,7 +376,7 @@ def _size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:
     classes = known_classes(settings) if settings.classes == "all" else len(settings.classes)
     if work is None or classes is None or settings.prior is None or settings.prior.built.files is None:
         return None
-    side = work.rate.side
+    side = work.side
     if prior_is_absent(settings):
         fits = work.crop is not None and side // 2 < work.crop <= side
     else:

@@ -24,7 +24,7 @@ from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import AccuracyNotReached
 from smoothsweep.core.metrics.accuracy import expected_calibration_error
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
+from smoothsweep.core.training.batches import network_input, rank_batches, training_seed
 from smoothsweep.core.training.classifier import Epochs
 from smoothsweep.orchestrator.cluster import connection
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
@@ -216,7 +216,7 @@ def trained_by_hand(data, config):
     for epoch, rate in enumerate(RATES):
         losses, hits, gaps = [], [], []
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(network_seed(1, epoch, 0))
+            torch.manual_seed(training_seed(1, "network", epoch, 0))
             for batch in rank_batches(data["images"], data["labels"], recipe, seed=1, epoch=epoch):
                 logits = model(network_input(batch, 32))
                 loss = smoothed(logits, batch.labels, ALPHA)

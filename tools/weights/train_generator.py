@@ -103,7 +103,7 @@ SHIPPED_RECIPE = GanRecipe(kimg=84, batch_size=16, lr=0.003, r1_gamma=0.1, ema_k
 
 
 @dataclass(kw_only=True)
-class GanState(GanPair[GanRecipe]):
+class GanState(GanPair):
     """A training. losses: [loss_g, loss_d, r1 (nan in a step without it), mean sign of the real logits] of each step.
 
     Attributes:

@@ -103,17 +103,14 @@ class IFGMI(SelectConfig, FromPool):
 
     @property
     def variant(self) -> str | None:
-        """The loss and the skip path, where they are others than usual."""
         skip = f"rgb skip {self.rgb_skip}" if self.rgb_skip else None
         return " ".join(filter(None, (None if self.loss == "poincare" else self.loss, skip))) or None
 
     @property
     def published(self) -> bool:
-        """Whether it descends by the published loss."""
         return self.loss == "poincare"
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
-        """Raise InputError for a prior without feature maps, or of fewer blocks than there are stages."""
         network = card()
         require(network.kind == "stylegan2", "prior", "a StyleGAN2, whose feature maps this attack moves", network.kind)
         side, blocks, stages = network.config.resolution, len(network.config.sides), len(self.stage_steps)

@@ -26,7 +26,6 @@ from smoothsweep.core.attacks.shared.base import (
     AttackInputs,
     Part,
     Reconstructions,
-    StatedRate,
     StatedWork,
 )
 from smoothsweep.core.bounds import Count
@@ -39,16 +38,6 @@ if TYPE_CHECKING:
 
 TEMPERATURE, FEATURES = "temperature", "pool_features"
 """Parts: the temperature of a target, and the mean of its penultimate features, by its answers on the pool."""
-
-RATE = StatedRate(
-    device="A100",
-    hours=14.0,
-    latents=25_000,
-    side=1024,
-    source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
-)
-"""500 classes of 50 candidates each."""
-
 
 Stages = Mapping[str, Mapping[str, frozenset[str]]]
 """Stage -> kind of it, the usual one first -> the attack's parameters that this kind reads, of those not all do."""
@@ -152,7 +141,6 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def variant(self) -> str:
-        """Its loss with what is beside it, what adapts it to the target, and the stages that are not the usual ones."""
         return " ".join([*self._stated, *(f"{stage} {kind}" for stage, kind in self._changed_stages.items())])
 
     @property
@@ -193,21 +181,26 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The discriminator too, where it is weighed."""
         return (*super().needs, *(("discriminator",) if self.discriminator_weight else ()))
 
     @property
     def crop(self) -> int | None:
-        """The pool's crop."""
         return self.pool.crop
 
     @property
     def stated_work(self) -> StatedWork:
-        """Its size by its authors' rate."""
-        return StatedWork(rate=RATE, latents=self.candidates, steps=self.steps, crop=self.crop)
+        return StatedWork(
+            latents=self.candidates,
+            steps=self.steps,
+            crop=self.crop,
+            device="A100",
+            rate_hours=14.0,
+            rate_latents=25_000,  # 500 classes of 50 candidates each
+            side=1024,
+            source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
+        )
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
-        """Raise InputError for a discriminator that this kind of prior does not have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         able = [kind for kind, row in PRIORS.items() if row.settings.with_discriminator]
         if self.discriminator_weight and prior_kind not in able:

@@ -130,7 +130,6 @@ class Transforms:
     paired: bool
 
     def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
-        """As `Neighbours.of`."""
         if (drawn := self.crops[view]) is not None:
             crops = drawn.at(step, images, rows)
             if self.paired and view % 2:
@@ -161,7 +160,6 @@ class Noise:
     paired: bool
 
     def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
-        """As `Neighbours.of`."""
         source = view - view % 2 if self.paired else view
         noise = torch.stack(
             [

@@ -106,7 +106,6 @@ class Averaging:
 
     @property
     def crop_rule(self) -> CropRule:
-        """The crop and the mirror of a neighbour."""
         return CropRule(scale=self.crop_scale, ratio=self.crop_ratio, hflip=self.hflip)
 
 
@@ -242,11 +241,9 @@ class OptimiseConfig:
 
     @property
     def crop_rule(self) -> CropRule:
-        """The random crop of each step."""
         return CropRule(scale=self.crop_scale, ratio=self.crop_ratio)
 
     def lr_at(self, step: int) -> float:
-        """The learning rate of the zero-based `step`."""
         return self.lr * self.lr_gamma ** sum(step >= milestone for milestone in self.lr_milestones)
 
 
@@ -282,7 +279,6 @@ class SelectConfig:
 
     @property
     def selection_crop_rule(self) -> CropRule:
-        """The random views."""
         return CropRule(scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip)
 
 
@@ -315,12 +311,10 @@ class FromPool(Attack):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The pool and the target's scores of it."""
         return pool_and_candidates(self.pool)
 
     @property
     def crop(self) -> int | None:
-        """The pool's crop."""
         return self.pool.crop
 
 

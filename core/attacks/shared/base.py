@@ -8,13 +8,13 @@ docs/new-attack.md shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.bounds import Count, FilePath, Latents, Seed
+from smoothsweep.core.bounds import Latents, Seed
 from smoothsweep.core.cards import NetworkKind
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import check_fields
@@ -70,45 +70,33 @@ class PartKind:
         return self.distilled or self.access != "none"
 
     def function(self) -> Callable[..., Any]:
-        """The function that makes it."""
         return load_named(self.make)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedRate:
-    """How fast an attack runs by a published statement.
+class StatedWork:
+    """What an attack computes for a class, and how fast its kind runs by a published statement.
 
     Attributes:
-        hours: Hours that one `device` took for `latents` candidates with a prior of `side` pixels.
+        latents: Latents that it optimises per class, in `steps` steps.
+        crop: Pixels of the prior's pictures that it keeps, None for whole ones.
+        rate_hours: Hours that one `device` took for `rate_latents` latents with a prior of `side` pixels.
         source: Who says so, and where to read it.
     """
 
-    device: str
-    hours: float
-    latents: int
-    side: int
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatedWork:
-    """What an attack computes for a class, in the unit of a stated rate.
-
-    Attributes:
-        rate: Rate of this kind of attack.
-        latents: Latents that it optimises per class, in `steps` steps.
-        crop: Pixels of the prior's pictures that it keeps, None for whole ones.
-    """
-
-    rate: StatedRate
     latents: int
     steps: int
     crop: int | None
+    device: str
+    rate_hours: float
+    rate_latents: int
+    side: int
+    source: str
 
     @property
     def hours(self) -> float:
         """Device-hours of one class."""
-        return self.rate.hours * self.latents / self.rate.latents
+        return self.rate_hours * self.latents / self.rate_latents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,45 +374,3 @@ class Attack:
         classes that share nothing, each with the numbers that it has by itself.
         """
         return [self.invert(view, inputs, target_class, seed=seed) for target_class in classes]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """What every one of them has.
-
-    workers: 1, as older sweep files may say; a part of an attack is trained by one process.
-    """
-
-    workers: Count = 1
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What decides the training, but for `workers`, which stands beside it, and where another one lies."""
-        return {name: value for name, value in asdict(self).items() if name not in ("workers", "imported")}
-
-    def check_workers(self, key: str) -> None:
-        """Raise InputError for several workers."""
-        require(self.workers == 1, f"{key}.workers", "1, which trains the parts of an attack", self.workers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Importable(Shared):
-    """How a GAN is trained, unless it comes from elsewhere.
-
-    imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and no other key may stand
-    beside it.
-    """
-
-    imported: FilePath | None = None
-
-    def check_alone(self, usual: Importable) -> None:
-        """Raise InputError for a setting of a training beside a GAN that is not trained here. usual: the attack's."""
-        if self.imported is None:
-            return
-        given_settings = [
-            field.name
-            for field in fields(self)
-            if getattr(self, field.name) not in (field.default, getattr(usual, field.name))
-        ]
-        others = [name for name in given_settings if name != "imported"]
-        require(not others, "attack.gan", "no other key beside imported", ", ".join(others))

@@ -87,12 +87,6 @@ class GradientView(ScoreView):
         return self._layers.scores_in_training(images, seed)
 
 
-def require_access(view: View, access: Access, who: str) -> None:
-    """Raise InputError, one line naming `who`, where a view shows less of the target than this access level."""
-    if ACCESS_LEVELS.index(view.access) < ACCESS_LEVELS.index(access):
-        raise InputError(f"target: expected access to its {access} for {who}, got access to its {view.access}")
-
-
 def view_of(
     target: nn.Module | PreparedTarget,
     access: Access,
@@ -166,14 +160,12 @@ class TargetLayers:
         self._target, self._shown, self._execution = target, shown, execution
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """As `GradientView.features`."""
         features = target_logits(self._body, images, None)
         self._shown[0] += len(images)
         return features, self._head(features)
 
     @torch.no_grad()
     def scores_in_training(self, images: Tensor, seed: int) -> Tensor:
-        """As `GradientView.scores_in_training`."""
         device = self._execution.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), self._execution.arithmetic():
             torch.manual_seed(seed)

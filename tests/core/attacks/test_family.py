@@ -39,7 +39,7 @@ def inverted(target, given):
             view, made[name, protocol] = look(target, attack.access), []
             for c in range(PEOPLE):
                 made[name, protocol].append(attack.invert(view, own, c, seed=7))
-                prepared.add(len(view.execution._ready))
+                prepared.add(len(view.execution._made))
             assert len(prepared) == 1, PREPARED_ANEW
         return made[name, protocol]
 
@@ -108,7 +108,7 @@ def test_a_class_is_the_same_alone_and_among_others_in_any_order(name, target, g
         runs.append({})
         for c, seed in order:
             runs[-1][c, seed] = attack.invert(view, given(name), c, seed=seed)
-            prepared.add(len(view.execution._ready))
+            prepared.add(len(view.execution._made))
         assert len(prepared) == 1, PREPARED_ANEW
     alone, different = runs[0][2, 7], runs[0][2, 8]
     other = inverted(name)[2] if short is None else runs[1][2, 7]
@@ -315,6 +315,6 @@ def test_parts_are_those_that_some_attack_has_and_their_tables_are_whole():
 
 def test_a_stated_rate_has_a_source_and_follows_the_settings():
     stated = [one for one in (made(kind).stated_work for kind in ATTACKS) if one is not None]
-    assert stated and all(one.rate.source and one.hours > 0 for one in stated)
+    assert stated and all(one.source and one.hours > 0 for one in stated)
     few, many = (made("ppa", candidates=count, pool={"size": 400}).stated_work for count in (50, 200))
     assert (many.latents, many.hours) == (200, pytest.approx(4 * few.hours))

@@ -21,7 +21,6 @@ from smoothsweep.core.attacks.gan_training import (
     StepDraw,
     Wasserstein,
     entropy_sum,
-    gradient_penalty,
     new_pair,
     soft_cross_entropy,
     train_pair,
@@ -109,12 +108,6 @@ def test_an_image_alone_is_like_nothing_and_that_takes_no_comparison():
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     assert torch.equal(discriminator.mbd1(discriminator(images[:1])[0]), torch.zeros(1, 4))
-
-
-def test_plgs_number_of_parameters_is_the_official_one():
-    with torch.device("meta"):
-        assert sum(p.numel() for p in ConditionalGenerator(FULL).parameters()) == 17_973_379
-        assert sum(p.numel() for p in ProjectionDiscriminator(FULL).parameters()) == 11_165_441
 
 
 def test_a_narrow_pair_has_the_official_tensors_in_the_official_shapes():
@@ -375,32 +368,6 @@ def test_keds_training_is_that_of_the_official_script():
     check_steps(half, "ked_gan_loss_unlabel", later=later)
     check_norms(state.generator, "ked", "G")
     check_norms(state.discriminator, "ked", "D")
-
-
-def test_the_penalty_is_the_official_one():
-    x, y = u("gp_x", (4, 3, 64, 64)), u("gp_y", (4, 3, 64, 64))
-
-    def critic(images):
-        return (((pooled(images) - 0.5) @ golden("si_D_A")).tanh() @ golden("si_D_b")).flatten()
-
-    found = gradient_penalty(critic, x, y, golden("gmi_gp_alpha"))
-    torch.testing.assert_close(found.detach(), golden("gmi_gp_standin"), check_dtype=False, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("lse", lambda logits: logits.logsumexp(1)),
-        ("softxent", lambda logits: soft_cross_entropy(logits, golden("ked_teacher_logits").softmax(1))),
-        ("entropy_sum", entropy_sum),
-    ],
-)
-def test_keds_losses_and_gradients(name, function):
-    logits = golden("ked_logits").requires_grad_(True)
-    found = function(logits)
-    torch.testing.assert_close(found.detach(), golden(f"ked_{name}"), check_dtype=False, atol=1e-5, rtol=0)
-    found.sum().backward()
-    torch.testing.assert_close(logits.grad, golden(f"ked_{name}_grad"), atol=1e-5, rtol=0)
 
 
 def tiny(epochs=2, **changes):

@@ -22,9 +22,16 @@ from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
-from smoothsweep.core.training.batches import Batch, epoch_batches, network_input, rank_batches, rank_slice
-from smoothsweep.core.training.classifier import EpochSettings, batch_loss, place_images, train_classifier
-from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend, fresh_pair
+from smoothsweep.core.training.batches import (
+    Batch,
+    epoch_batches,
+    network_input,
+    place_images,
+    rank_batches,
+    rank_slice,
+)
+from smoothsweep.core.training.classifier import PLAIN, Epochs, train_classifier
+from smoothsweep.core.training.gan_pair import GanPair, KeptState, descend
 
 MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
 
@@ -363,10 +370,8 @@ class Recipe:
 
 def pair(seed=1, **recipe):
     made = Recipe(**recipe)
-    networks = fresh_pair(
-        lambda: torch.nn.Linear(2, 3), lambda: torch.nn.BatchNorm1d(3), made, seed=seed, device=torch.device("cpu")
-    )
-    return GanPair(config=Recipe(), recipe=made, **networks)
+    kinds = (lambda _: torch.nn.Linear(2, 3)), (lambda _: torch.nn.BatchNorm1d(3))
+    return GanPair.fresh(Recipe(), made, *kinds, seed=seed, device=torch.device("cpu"))
 
 
 def step(state):
@@ -418,6 +423,12 @@ def test_a_state_of_another_training_is_refused_in_one_line():
         pair().restore({})
 
 
+def loss_of(model, batch, settings):
+    """Of a plain training's first step."""
+    place = {"device": CPU, "rank": 0, "world_size": 1, "device_share": 0.4}
+    return Epochs(model, colours(1), settings, PLAIN, seed=0, **place).loss_of(batch, 0, 0.0, 0)
+
+
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_together_have_the_gradient_of_one_process(world_size):
     settings = recipe(batch_size=29)  # 72 images: 29, 29 and 14, none of them divisible by the ranks
@@ -427,7 +438,7 @@ def test_ranks_together_have_the_gradient_of_one_process(world_size):
         per_step = []
         for batch in rank_batches(data.images, data.labels, settings, seed=3, epoch=1, rank=rank, world_size=ranks):
             model.zero_grad()
-            value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=settings))
+            value, sums, _ = loss_of(model, batch, settings)
             value.backward()
             per_step.append((torch.cat([p.grad.flatten() for p in model.parameters()]), sums))
         return per_step
@@ -458,7 +469,7 @@ def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
     batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
     seen, forward = [], model.forward
     model.forward = lambda x: seen.extend(output := forward(x)) or output
-    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(image_size=299)))
+    value, sums, _ = loss_of(model, batch, recipe(image_size=299))
     value.backward()
     assert [tuple(logits.shape) for logits in seen] == [(2, 5), (2, 1000)]
     by_hand = sum(-logits.log_softmax(1)[[0, 1], labels].mean() for logits in seen)

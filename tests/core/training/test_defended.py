@@ -15,7 +15,7 @@ from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.training.batches import alteration_generator, epoch_batches, preparation_generator
+from smoothsweep.core.training.batches import epoch_batches, training_generator
 from smoothsweep.core.training.classifier import train_classifier
 from tests.core.defenses.examples import EXAMPLES as DEFENDED
 from tests.core.defenses.examples import told
@@ -38,7 +38,7 @@ def recipe(**changes):
 
 def prepared(defense, seed=1):
     model = build_classifier("resnet_small", 3, seed=seed, protocol="clean")
-    defense.prepare(model, generator=preparation_generator(seed))
+    defense.prepare(model, generator=training_generator(seed, "preparation"))
     return model
 
 
@@ -94,7 +94,7 @@ def test_batches_come_from_the_defense_and_facts_are_means_over_the_images():
     records = train_classifier(prepared(defense), data, settings, defense=defense, seed=4)
     assert [count for _, count, _ in defense.seen] == [9, 9]  # the rest of 6 is left out
     assert all(largest <= 1 for *_, largest in defense.seen)
-    drawn = [torch.rand((), generator=alteration_generator(4, 0, step, 0)).item() for step in (0, 1)]
+    drawn = [torch.rand((), generator=training_generator(4, "alteration", 0, step, 0)).item() for step in (0, 1)]
     assert [draw for draw, *_ in defense.seen] == drawn and drawn[0] != drawn[1]
     choose = lambda generator: defense.sampler(data.labels, 9, generator)  # noqa: E731
     order = epoch_batches(24, 9, world_size=1, seed=4, epoch=0, choose=choose)
