@@ -47,9 +47,9 @@ def text_of(client, run, path):
     return Path(client.download_artifacts(run.info.run_id, path)).read_text()
 
 
-def record(loaded, store, trials, failures=None, files=(), **closing):
+def record(loaded, store, trials, failures=None, files=(), models="none", **closing):
     """Write all of it, as the end of a sweep does."""
-    recorder = open_recorder(loaded, store, None, models="none")
+    recorder = open_recorder(loaded, store, None, models=models)
     for trial in trials:
         recorder.add(trial, (failures or {}).get(trial.id))
     recorder.finish()

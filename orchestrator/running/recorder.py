@@ -112,6 +112,7 @@ class Recorder:
         """The tracker and the id of the sweep's parent run, opened at first use. InputError if there is no MLflow."""
         if self.tracker is None:
             self.tracker = self._open_tracker()
+            self.tracker.progress = self._moved
         if self.parent is None:
             self.parent = self.tracker.sweep_run(self._name, self._tags)
         return self.tracker, self.parent
@@ -148,8 +149,8 @@ class Recorder:
                 self.parent = None
             tracker, parent = self.connection()
             if key == REPORT:
-                trials, progress = tuple(self._trials.values()), self._moved
-                self.remarks += tracker.close_sweep(parent, trials, **what, models=self._models, progress=progress)
+                trials = tuple(self._trials.values())
+                self.remarks += tracker.close_sweep(parent, trials, **what, models=self._models)
             else:
                 tracker.record(self._trials[key], parent, what)
         except (OSError, InputError, *tracking_errors()) as error:

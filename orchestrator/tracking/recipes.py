@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
@@ -49,30 +49,20 @@ STRONGEST = "leak_strongest"
 ORDER = "leak_order"
 """1 for the run that a table shows first: recipes from the smallest leak to the largest, each with its strongest attack
 before the others. MLflow's pages sort by one column alone."""
-PLACES = (STRONGEST, ORDER)
+PLACES = (STRONGEST, ORDER)  # that runs of trials hold, too
 NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunVerdict:
-    """A verdict as one run of MLflow holds it.
+class RunVerdict(NamedTuple):
+    """A verdict as one run of MLflow holds it. numbers: metric -> value, in the unit of the leak."""
 
-    Attributes:
-        tags: Name -> value.
-        numbers: Metric -> value, in the unit of the leak.
-    """
-
-    tags: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def fingerprint(self) -> str:
-        return sha256(json.dumps([dict(self.tags), dict(self.numbers)], sort_keys=True).encode()).hexdigest()[:12]
+    tags: dict[str, str]
+    numbers: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """What a report says, for the runs of its sweep.
+    """What a result says, for the runs of its sweep.
 
     Attributes:
         of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
@@ -92,11 +82,6 @@ class Verdicts:
     front: tuple[str, ...] = ()
     is_marked: bool = False
 
-    @property
-    def least(self) -> str:
-        """A trial of the recipe that leaks least; empty where none is accurate enough."""
-        return self.ranked[0] if self.ranked else ""
-
 
 def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
     """What the result says of every trial that it counts. note: see `Verdicts`."""
@@ -115,15 +100,12 @@ def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
         recipe = recipes[row["recipe"]]
         if row["attack"] == recipe["attack"]:
             strongest[row["recipe"]] = row["trials"][0]
-        numbers = {ORDER: row["place"], STRONGEST: None if recipe["attack"] is None else recipe[leak]}
         own = row["verdict"] if facts["by_setting"] else None
-        word = "baseline" if row["is_baseline"] else recipe["verdict"] or own
-        tags = {VERDICT: word, LOOK: recipe["look"]}
-        verdict = RunVerdict(
-            tags={key: value for key, value in tags.items() if value},
-            numbers=_finite({name: recipe[name] for name in NUMBERS if name in recipe} | numbers),
-        )
-        of_trials.update(dict.fromkeys(row["trials"] if verdict.tags or verdict.numbers else (), verdict))
+        tags = {VERDICT: "baseline" if row["is_baseline"] else recipe["verdict"] or own, LOOK: recipe["look"]}
+        numbers = {name: recipe.get(name) for name in NUMBERS if name != STRONGEST}
+        numbers |= {ORDER: row["place"], STRONGEST: None if recipe["attack"] is None else recipe[leak]}
+        verdict = RunVerdict({key: value for key, value in tags.items() if value}, _finite(numbers))
+        of_trials |= dict.fromkeys(row["trials"] if any(verdict) else (), verdict)
     sign = metric_of(str(leak)).sign
     ranked = sorted((name for name in strongest if recipes[name]["is_accurate"]), key=lambda n: sign * recipes[n][leak])
     return Verdicts(
@@ -152,25 +134,30 @@ class RecipeMeans:
     """What a recipe's run holds.
 
     Attributes:
+        id: Fingerprint of the recipe, see `recipe_id`.
+        target: Fingerprint of what was trained, whatever the seed: cells that differ in the attack alone share it.
+        trials, rows: Of the finished trials, in the order of their seeds.
         metrics: Name -> mean, with name_low and name_high where one direction is better, and n_seeds.
         content: Fingerprint of the trials the means are over.
         at: When the last of them finished, in milliseconds.
         worked: How long the trials' stages took, one after the other, in milliseconds.
-        rows: The trials' rows in the order of their seeds.
-        trial: The first of them.
-        target: Fingerprint of what was trained, whatever the seed: cells that differ in the attack alone share it.
     """
 
+    id: str
     label: str
     target: str
-    trial: Trial
+    trials: tuple[Trial, ...]
+    rows: tuple[dict[str, Any], ...]
     params: dict[str, str]
     metrics: dict[str, float]
-    seeds: tuple[int, ...]
     content: str
     at: int
     worked: int
-    rows: list[dict[str, Any]]
+
+    @property
+    def trial(self) -> Trial:
+        """The first of them."""
+        return self.trials[0]
 
 
 def recipe_id(trial: Trial) -> str:
@@ -193,20 +180,19 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep, tol
         values = [row[name] for row in measured if name in row]
         metrics[name] = told.get(name, math.fsum(values) / len(values))
         metrics |= {key: told[key] for key in (f"{name}_low", f"{name}_high") if key in told}
-    metrics["n_seeds"] = float(len(trials))
     without_seed = Trial(cell=trials[0].cell, seed=0).stages
     trained = next((stage for stage in without_seed if stage.name in ("target", "imported")), without_seed[0])
     return RecipeMeans(
+        id=recipe_id(trials[0]),
         label=run_words(trials[0], loaded),
         target=trained.fingerprint,
-        trial=trials[0],
+        trials=tuple(trials),
+        rows=tuple(rows),
         params=recipe_params(trials[0], rows[0]),
-        metrics=metrics,
-        seeds=tuple(trial.seed for trial in trials),
+        metrics={**metrics, "n_seeds": float(len(trials))},
         content=sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12],
         at=max(finished_at(trial, store) for trial in trials),
         worked=sum(work_ms(trial, store) for trial in trials),
-        rows=rows,
     )
 
 
@@ -223,8 +209,8 @@ def candidates(recipes: Sequence[RecipeMeans], verdicts: Verdicts, which: str) -
     """
     by_trial = {row["trial"]: means for means in recipes for row in means.rows}
     trials = {"all": verdicts.ranked, "frontier": verdicts.front[-AT_MOST:][::-1], "none": ()}[which]
-    if which == "frontier" and verdicts.is_marked and verdicts.least not in trials:
-        trials = (verdicts.least, *trials)[:AT_MOST]
+    if which == "frontier" and verdicts.is_marked and verdicts.ranked[0] not in trials:
+        trials = (verdicts.ranked[0], *trials)[:AT_MOST]
     chosen = [by_trial[trial] for trial in trials if trial in by_trial]
     return [one for one in chosen if any(stage.name == "target" for stage in one.trial.stages)]
 
@@ -255,7 +241,16 @@ def register(
                 if error:
                     problems.append(f"{recipe.label}: {error}")
                 else:
-                    _add(client, name, recipe, _tags(recipe, recipes), out, runs[recipe.trial.id])
+                    run_id = runs[recipe.trial.id]
+                    client.log_artifacts(run_id, str(out), "model")
+                    client.create_model_version(
+                        name,
+                        source=f"runs:/{run_id}/model",
+                        run_id=run_id,
+                        tags=_tags(recipe, recipes),
+                        description=recipe.label,
+                        await_creation_for=0,
+                    )
         versions = _registered(client, name)  # of two drivers, the last one to write sees both versions
     for recipe in wanted:
         version = versions.get(recipe.trial.id)
@@ -323,13 +318,6 @@ def _exported(
     return [(one, out, errors.get(str(out), reason)) for one, out in zip(missing, outs, strict=True)]
 
 
-def _add(client: Any, name: str, recipe: RecipeMeans, tags: dict[str, str], folder: Path, run_id: str) -> None:
-    """Upload the model beside its trial's run, then enter it, with its tags, in one call."""
-    client.log_artifacts(run_id, str(folder), "model")
-    source, words = f"runs:/{run_id}/model", recipe.label
-    client.create_model_version(name, source=source, run_id=run_id, tags=tags, description=words, await_creation_for=0)
-
-
 def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]:
     """Who it is and what it leaks: the target's own numbers, means over seeds, and the leak under every attack."""
     trial, row = recipe.trial, recipe.rows[0]
@@ -343,7 +331,7 @@ def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]
             if key in other.metrics and (key in ("test_acc", "ece")) <= (other is recipe):
                 where = f"/{other.params.get('attack_loss', 'attack')}" if len(attacks) > 1 else ""
                 tags[f"mean/{key}{where if key not in ('test_acc', 'ece') else ''}"] = f"{other.metrics[key]:.6g}"
-    return {**tags, "n_seeds": str(len(recipe.seeds))}
+    return {**tags, "n_seeds": str(len(recipe.trials))}
 
 
 KEPT_PARAMS = (

@@ -124,12 +124,6 @@ STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoo
 PHASE = "smoothsweep.phase"
 
 
-def strategy_tags(loaded: LoadedSweep) -> dict[str, str]:
-    """How trials are chosen: grid, unless the sweep searches."""
-    search = loaded.sweep.search
-    return {STRATEGY: search.strategy if search else "grid"}
-
-
 def proposal_tags(loaded: LoadedSweep, store: Store) -> dict[str, dict[str, str]]:
     """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep.
 
@@ -230,7 +224,7 @@ def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: P
         write_file(folder / "contact_sheet.png", sheet, flush=False)
 
 
-def table_json(rows: list[dict[str, Any]]) -> str:
+def table_json(rows: Sequence[dict[str, Any]]) -> str:
     """Rows of the same columns as MLflow's pages read a table; what is not finite is null."""
     data = [[None if isinstance(v, float) and not math.isfinite(v) else v for v in row.values()] for row in rows]
     return json.dumps({"columns": list(rows[0]), "data": data})

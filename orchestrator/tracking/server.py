@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
@@ -41,12 +41,9 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result:
             future.set_exception(error)
 
     threading.Thread(target=attempt, name="deadline", daemon=True).start()
-    try:
-        return future.result(seconds)
-    except TimeoutError:
-        if future.done():
-            raise
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+    if not wait([future], seconds).done:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return future.result()
 
 
 @contextmanager
@@ -76,86 +73,52 @@ def sqlite_path(uri: str) -> Path | None:
     return None if unfit else Path(name).absolute()
 
 
-def ask_sqlite(uri: str) -> None:
-    """Raise OSError or sqlite3.Error unless the URI names an SQLite file that can be written, or be made by MLflow."""
-    path = sqlite_path(uri)
-    if path is None:
-        raise OSError("no file, so that it would end with the run; expected sqlite:////path/mlflow.db")
-    if not path.parent.is_dir():
-        raise OSError(f"no such folder: {path.parent}")
-    if path.exists():
-        if not path.is_file():
-            raise OSError(f"{'a folder' if path.is_dir() else 'no regular file'}; expected sqlite:////path/mlflow.db")
-        with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-    elif not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OSError(f"a folder that cannot be written: {path.parent}")
-
-
 def prepare(path: Path, *, ours: bool) -> None:
-    """Make the database at `path` where there is none. ours: also upgrade its tables, and set it aside where it is
-    unreadable, for all that it holds is in the store; the database of another is left to MLflow.
+    """Make the database at `path` where there is none, and where ours is unreadable, which is then set aside: all that
+    it holds is in the store.
 
-    MLflow makes and upgrades its tables in place, in many steps: killed between two of them it leaves a file that it
-    refuses ever after. Here it does so under another name, and the file is put in place whole.
+    MLflow makes its tables in place, in many steps: killed between two of them it leaves a file that it refuses ever
+    after. Here it makes them under another name, and the file is put in place whole.
 
-    Raises OSError or sqlite3.Error, and ValueError for tables of a later MLflow. What is no plain file, or lies in a
-    folder that cannot be written, is left to the code that opens it.
+    Raises OSError or sqlite3.Error. What is no plain file, or lies in a folder that cannot be written, is left to the
+    code that opens it, as are the unreadable database of another and the tables of another MLflow.
     """
     exists = path.exists()
     is_there = exists and path.stat().st_size > 0
-    if (exists and not path.is_file()) or (is_there and not ours) or not os.access(path.parent, os.W_OK | os.X_OK):
+    if (exists and not path.is_file()) or not os.access(path.parent, os.W_OK | os.X_OK):
+        return
+    damage = _damage(path) if is_there and ours else None
+    if is_there and damage is None:
         return
     with scratch() as folder:
-        made, damage = folder / "made.db", None
-        if is_there:
-            try:
-                if _is_current(path):
-                    return
-                with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as old, closing(sqlite3.connect(made)) as new:
-                    old.backup(new)
-                _initialise(made)
-            except Exception as error:  # of any step of any migration: alembic's, SQLAlchemy's, SQLite's, Python's own
-                damage = _damage(error)
-                made.unlink(missing_ok=True)
-        if not made.exists():
-            _initialise(made)
-        if not is_there or damage:
-            aside = _set_aside(path)
+        _initialise(folder / "made.db")
+        aside = path.with_name(aside_name(path.name))
+        for suffix in (*BESIDE, ""):  # first what SQLite left beside it, which would be taken for the new file's
+            there = path.with_name(path.name + suffix)
+            if there.exists() and (suffix or is_there):
+                move(there, aside.with_name(aside.name + suffix))
         if damage:
             report_damage(
                 f"MLflow: {path} is damaged ({damage}); it is set aside as {aside.name}, and each sweep of the store "
                 "is recorded anew when it is run again"
             )
-        write_file(path, made.read_bytes())
+        write_file(path, (folder / "made.db").read_bytes())
 
 
-def _is_current(path: Path) -> bool:
-    """Whether the tables are those of this MLflow. Raises sqlite3.Error or ValueError for a file that is damaged."""
-    from mlflow.store.db.utils import _get_latest_schema_revision
-
-    with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
-        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise ValueError(verdict)
-        named = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-        latest = [(_get_latest_schema_revision(),)]
-        return bool(named) and database.execute("SELECT * FROM alembic_version").fetchall() == latest
-
-
-def _damage(error: Exception) -> str:
-    """Why a database cannot be used, from what its reading or its upgrade raised; raised again where it can be."""
-    locked = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE
-    if locked or isinstance(error, OSError):
-        raise error
-    if "Can't locate revision" in str(error):
-        raise ValueError("tables of a later MLflow than ours; upgrade MLflow, or name another place") from None
-    return " ".join(str(error).split())[:100]
+def _damage(path: Path) -> str | None:
+    """Why no SQLite reads this file; None where one does. Raises sqlite3.Error where another process holds it."""
+    try:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE:
+            raise
+        verdict = str(error)
+    return None if verdict == "ok" else " ".join(verdict.split())[:100]
 
 
 def _initialise(path: Path) -> None:
-    """Make or upgrade MLflow's tables in this file, which no other process has open and which is flushed once whole."""
+    """Make MLflow's tables in this file, which no other process has open and which is flushed once whole."""
     from mlflow.store.db import utils
     from sqlalchemy import event
 
@@ -167,16 +130,6 @@ def _initialise(path: Path) -> None:
         utils._initialize_tables(engine)
     finally:
         engine.dispose()
-
-
-def _set_aside(path: Path) -> Path:
-    """Rename the file, and first what SQLite left beside it, which would be taken for a new file's."""
-    place = path.with_name(aside_name(path.name))
-    for suffix in (*BESIDE, ""):
-        there = path.with_name(path.name + suffix)
-        if there.exists() and (suffix or there.stat().st_size):
-            move(there, place.with_name(place.name + suffix))
-    return place
 
 
 SETTINGS = {  # of MLflow's client; a user's own settings stay
@@ -276,11 +229,28 @@ def _probe(uri: str) -> None:
     if scheme in ("http", "https"):
         _check_server(uri)
     elif kind == "sqlite":
-        ask_sqlite(uri)
+        _ask_sqlite(uri)
     elif kind in DATABASES:
         from sqlalchemy import NullPool, create_engine
 
         create_engine(uri, poolclass=NullPool).connect().close()  # once; MLflow would try for minutes
+
+
+def _ask_sqlite(uri: str) -> None:
+    """Raise OSError or sqlite3.Error unless the URI names an SQLite file that can be written, or be made by MLflow."""
+    path = sqlite_path(uri)
+    if path is None:
+        raise OSError("no file, so that it would end with the run; expected sqlite:////path/mlflow.db")
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
+    if path.exists():
+        if not path.is_file():
+            raise OSError(f"{'a folder' if path.is_dir() else 'no regular file'}; expected sqlite:////path/mlflow.db")
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OSError(f"a folder that cannot be written: {path.parent}")
 
 
 def _check_server(uri: str) -> None:

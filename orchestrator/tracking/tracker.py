@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -46,6 +47,7 @@ from smoothsweep.orchestrator.tracking.runs import (
     POINTS,
     PROPOSAL,
     SEEDS,
+    STRATEGY,
     Runs,
     already_gone,
     dataset_inputs,
@@ -55,7 +57,6 @@ from smoothsweep.orchestrator.tracking.runs import (
     provenance_tags,
     recipe_params,
     run_name,
-    strategy_tags,
     table_json,
     trial_points,
     trial_tags,
@@ -107,8 +108,6 @@ def route(experiment_id: str, *, charts: bool = False) -> str:
 
 NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
-PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
-PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (
     "To compare, filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select runs, and press "
     "Compare; `smoothsweep ui` opens them so."
@@ -120,11 +119,12 @@ class Tracker:
     """Writes one sweep into MLflow. Construction connects; InputError if there is no MLflow at the URI.
 
     Everything it does may be done again, by it or by another process, and then adds nothing.
-    loaded: the sweep, whose file and environment are recorded.
+    loaded: the sweep, whose file and environment are recorded. progress: called as the end of a sweep gets written.
     """
 
     def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
+        self.progress: Callable[[], None] = lambda: None
         self._loaded = loaded
         self._client = server.connect(uri, ours=uri == server.local_uri(store))
         self._remarks = follow(uri, store.root)
@@ -147,7 +147,7 @@ class Tracker:
     def sweep_run(self, name: str, tags: dict[str, str]) -> str:
         """The parent run of this sweep: found by its tag, else created. Returns its id."""
         run = self._runs.get("sweep", name)
-        tags = {"mlflow.source.name": "smoothsweep", **strategy_tags(self._loaded), **provenance_tags(), **tags}
+        tags = {"mlflow.source.name": "smoothsweep", STRATEGY: self._strategy, **provenance_tags(), **tags}
         if run is None:
             run = self._runs.create("sweep", name, name, tags)
         elif run.status != "RUNNING":
@@ -157,6 +157,12 @@ class Tracker:
             write_provenance(self._loaded, folder)
             self._client.log_artifacts(run.run_id, str(folder))
         return run.run_id
+
+    @property
+    def _strategy(self) -> str:
+        """How trials are chosen: grid, unless the sweep searches."""
+        search = self._loaded.sweep.search
+        return search.strategy if search else "grid"
 
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
@@ -175,7 +181,7 @@ class Tracker:
             run = None
         name, started = run_name(trial, self._loaded), at - worked if at else None
         run = run or self._runs.create("trial", trial.id, name, {PARENT: parent}, started)
-        tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded), POINTS: digest_of(points)}
+        tags = {**trial_tags(trial, row, self.store), STRATEGY: self._strategy, POINTS: digest_of(points)}
         self._runs.write(run, tags, params, points)
         if inputs := dataset_inputs(trial, self.store):
             self._client.log_inputs(run.run_id, datasets=inputs)
@@ -199,7 +205,6 @@ class Tracker:
         verdicts: Verdicts | None = None,
         wall_s: float = 0.0,
         models: str = "none",
-        progress: Callable[[], None] = lambda: None,
     ) -> list[str]:
         """Means, report, answer, models; then end the sweep's run. Returns remarks for the user.
 
@@ -209,76 +214,69 @@ class Tracker:
             trials: Every one that was given, of which so many `failed`.
             files: Of the report, which has the verdicts.
             wall_s: How long the sweep was run, all its runs together; 0 where it was not measured.
-            progress: Called as things get written.
         """
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
         verdicts = verdicts or Verdicts()
-        self._tag_proposals(trials, progress)
-        recipes = self._record_means(trials, verdicts, parent, progress)
+        self._tag_proposals(trials)
+        recipes = self._record_means(trials, verdicts.means, parent)
         now = {"trial": {trial.id for trial in trials}, "recipe": {recipe_id(trial) for trial in trials}}
         if retired := self._runs.retire(now):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")
-        self._write_verdicts(trials, verdicts, progress, whole=not failed)
+        of_sweep = [means for means in recipes if means.trial.phase == "sweep"]
+        least = [one for one in of_sweep for row in one.rows if row["trial"] in verdicts.ranked[:1]]
+        self._write_verdicts(trials, verdicts, least, whole=not failed)
         for path in files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
-            progress()
-        of_sweep = [means for means in recipes if means.trial.phase == "sweep"]
-        least = next((one for one in of_sweep if verdicts.least in {row["trial"] for row in one.rows}), None)
-        self._write_sweep_verdict(trials, verdicts, least, whole=not failed)
+            self.progress()
+        best = least[0] if least and verdicts.is_marked else None
         text = "\n\n".join(filter(None, (verdicts.note, note(self._loaded.intro))))
-        tags = {NOTE: text[:4900], "smoothsweep.recommended": least.label if least and verdicts.is_marked else ""}
+        tags = {NOTE: text[:4900], "smoothsweep.recommended": best.label if best else ""}
         self._runs.write(present(self._runs.get("sweep", self.experiment), "run"), tags)
         experiment = {NOTE: f"{text[:4400]}\n\n{HOW_TO_COMPARE}"}
         if (leak := verdicts.leak) is not None:
-            greater = str(BY_KEY[leak].better == "high").lower()
-            experiment |= {f"{PRIMARY_METRIC}.name": leak, f"{PRIMARY_METRIC}.greaterIsBetter": greater}
+            experiment |= _primary_metric(leak, higher=BY_KEY[leak].better == "high")
         for key, value in experiment.items():
             self._client.set_experiment_tag(self._experiment_id, key, value)
         if trials and (inputs := dataset_inputs(trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
-        progress()
+        self.progress()
         ids = {trial.id: run.run_id for trial in trials if (run := self._runs.get("trial", trial.id))}
         wanted = [one for one in candidates(of_sweep, verdicts, models) if one.trial.id in ids]
-        best = least if verdicts.is_marked else None
-        problems = register(self._client, self.experiment, wanted, of_sweep, best, ids, self.store, progress)
+        problems = register(self._client, self.experiment, wanted, of_sweep, best, ids, self.store, self.progress)
         started = self._client.get_run(parent).info.start_time
         ended = started + int(1000 * wall_s) if wall_s else None  # pauses between runs are no work
         self._client.set_terminated(parent, "FAILED" if failed else "FINISHED", end_time=ended)
         return [*self._remarks, *problems]
 
     def _write_verdicts(
-        self, trials: Iterable[Trial], verdicts: Verdicts, progress: Callable[[], None], *, whole: bool
+        self, trials: Iterable[Trial], verdicts: Verdicts, least: Sequence[RecipeMeans], *, whole: bool
     ) -> None:
-        """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet.
+        """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet; on
+        the sweep's own run that of the recipe that leaks least, with its numbers.
 
         Tags can be written over, numbers cannot: those of a sweep that is not whole wait until it is.
         """
+        nothing = RunVerdict({}, {})
         for trial in trials:
-            verdict = verdicts.of_trials.get(trial.id) if trial.phase == "sweep" else None
-            if verdict is None:
-                continue
-            verdict = verdict if whole else replace(verdict, numbers={})
-            order = {name: value for name, value in verdict.numbers.items() if name in PLACES}
-            self._write_verdict("trial", trial.id, replace(verdict, numbers=order), finished_at(trial, self.store))
-            self._write_verdict("recipe", recipe_id(trial), verdict, finished_at(trial, self.store))
-            progress()
-
-    def _write_sweep_verdict(
-        self, trials: Iterable[Trial], verdicts: Verdicts, least: RecipeMeans | None, *, whole: bool
-    ) -> None:
-        """Write on the sweep's own run the verdict and numbers of the recipe that the answer names."""
-        at = max((finished_at(trial, self.store) for trial in trials), default=0)
-        of_sweep = RunVerdict()
-        if least is not None:
-            told = verdicts.of_trials.get(least.trial.id, of_sweep)
-            numbers = {key: value for key, value in least.metrics.items() if key in ("test_acc", verdicts.leak)}
+            if trial.phase == "sweep" and (told := verdicts.of_trials.get(trial.id)):
+                numbers, at = told.numbers if whole else {}, finished_at(trial, self.store)
+                places = {name: value for name, value in numbers.items() if name in PLACES}
+                self._write_verdict("trial", trial.id, told.tags, places, at)
+                self._write_verdict("recipe", recipe_id(trial), told.tags, numbers, at)
+                self.progress()
+        told, numbers = nothing, {}
+        for one in least[:1]:
+            told = verdicts.of_trials.get(one.trial.id, nothing)
+            numbers = {key: value for key, value in one.metrics.items() if key in ("test_acc", verdicts.leak)}
             numbers |= {key: value for key, value in told.numbers.items() if key != ORDER}
-            of_sweep = RunVerdict(tags=told.tags, numbers=numbers if whole else {})
-        self._write_verdict("sweep", self.experiment, of_sweep, at)
+        at = max((finished_at(trial, self.store) for trial in trials), default=0)
+        self._write_verdict("sweep", self.experiment, told.tags, numbers if whole else {}, at)
 
-    def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
+    def _write_verdict(
+        self, kind: str, fingerprint: str, tags: Mapping[str, str], numbers: Mapping[str, float], at: int
+    ) -> None:
         """Replace the verdict of a run that does not hold it yet. at: milliseconds since 1970.
 
         A number that has changed is a further point of its metric: no step holds two. What the run holds is read from a
@@ -287,20 +285,21 @@ class Tracker:
         from mlflow.entities import Metric
 
         run = self._runs.get(kind, fingerprint)
-        if run is None or run.tags.get(VERDICT_DIGEST) == verdict.fingerprint:
+        digest = sha256(json.dumps([tags, numbers], sort_keys=True).encode()).hexdigest()[:12]
+        if run is None or run.tags.get(VERDICT_DIGEST) == digest:
             return
         held: dict[str, list[Any]] = json.loads(run.tags.get(VERDICT_NUMBERS) or "{}")
         points = []
-        for name, value in verdict.numbers.items():
+        for name, value in numbers.items():
             step, before = held.get(name, (-1, None))
             if value != before:
                 held[name] = [step + 1, value]
                 points.append(Metric(name, value, at, step + 1))
         blank = dict.fromkeys((VERDICT, LOOK), "") if run.tags.get(VERDICT_DIGEST) else {}
-        now = {VERDICT_DIGEST: verdict.fingerprint, VERDICT_NUMBERS: json.dumps(held, sort_keys=True)}
-        self._runs.write(run, {**blank, **verdict.tags, **now}, points=points)
+        now = {VERDICT_DIGEST: digest, VERDICT_NUMBERS: json.dumps(held, sort_keys=True)}
+        self._runs.write(run, {**blank, **tags, **now}, points=points)
 
-    def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
+    def _tag_proposals(self, trials: Iterable[Trial]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
         by_id = {trial.id: trial for trial in trials}
         for trial_id, tags in proposal_tags(self._loaded, self.store).items():
@@ -309,51 +308,39 @@ class Tracker:
                 if PHASE in tags and trial_id in by_id:
                     self._client.update_run(run.run_id, name=run_name(by_id[trial_id], self._loaded))
                 self._runs.write(run, tags)
-                progress()
+                self.progress()
 
     def _record_means(
-        self, trials: Iterable[Trial], verdicts: Verdicts, parent: str, progress: Callable[[], None]
+        self, trials: Iterable[Trial], told: Mapping[str, Mapping[str, float]], parent: str
     ) -> list[RecipeMeans]:
-        """The means of every recipe, each in one run. Another driver may write them now, and one of two runs goes."""
+        """The means of every recipe over its finished trials, each in one run. Another driver may write them now, and
+        one of two runs goes: then again."""
         done = [trial for trial in trials if all(self.store.has(stage) for stage in trial.stages)]
-        means: list[RecipeMeans] = []
+        recipes: dict[str, dict[int, Trial]] = {}
+        for trial in done:
+            if trial.phase != "proxy":
+                recipes.setdefault(recipe_id(trial), {})[trial.seed] = trial
+        groups = [list(by_seed.values()) for by_seed in recipes.values()]
+        means = [recipe_means(group, self.store, self._loaded, told.get(group[0].id, {})) for group in groups]
         for _ in range(PASSES):
             for trial in done:
                 self.record(trial, parent)
-            means = self._record_recipes(done, verdicts.means, parent, progress)
+            for one in means:
+                self._runs.bring_back("recipe", one.id)
+                if not self._holds(one):
+                    self._record_recipe(one, parent)
+                self.progress()
             self._runs.read()
-            if all(self._holds(one) for one in means):
+            if all(map(self._holds, means)):
                 break
-        return means
-
-    def _record_recipes(
-        self,
-        trials: Iterable[Trial],
-        told: Mapping[str, Mapping[str, float]],
-        parent: str,
-        progress: Callable[[], None],
-    ) -> list[RecipeMeans]:
-        """The means of every recipe over its finished trials, all of them written. progress: called after each."""
-        recipes: dict[str, dict[int, Trial]] = {}
-        for trial in trials:
-            if trial.phase != "proxy":
-                recipes.setdefault(recipe_id(trial), {})[trial.seed] = trial
-        means = []
-        for fingerprint, by_seed in recipes.items():
-            self._runs.bring_back("recipe", fingerprint)
-            known = told.get(next(iter(by_seed.values())).id, {})
-            means.append(recipe_means(list(by_seed.values()), self.store, self._loaded, known))
-            if not self._holds(means[-1]):
-                self._record_recipe(fingerprint, means[-1], parent)
-            progress()
         return means
 
     def _holds(self, means: RecipeMeans) -> bool:
         """Whether the recipe's run is finished with just these means."""
-        run = self._runs.get("recipe", recipe_id(means.trial))
+        run = self._runs.get("recipe", means.id)
         return run is not None and run.status == "FINISHED" and run.tags.get(CONTENT) == means.content
 
-    def _record_recipe(self, fingerprint: str, means: RecipeMeans, parent: str) -> None:
+    def _record_recipe(self, means: RecipeMeans, parent: str) -> None:
         """Write means where the recipe's run does not have them.
 
         New ones join the old ones, or a run begins anew: their step is the number of seeds, and no step holds two
@@ -361,18 +348,18 @@ class Tracker:
         """
         from mlflow.entities import Metric
 
-        run, seeds = self._runs.get("recipe", fingerprint), ", ".join(map(str, means.seeds))
-        points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
+        run, seeds = self._runs.get("recipe", means.id), ", ".join(str(trial.seed) for trial in means.trials)
+        points = [Metric(name, value, means.at, len(means.trials)) for name, value in means.metrics.items()]
         tags = {PHASE: means.trial.phase, NOTE: MEANS.format(seeds=seeds), "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
         if run is not None:
             same = run.tags.get(CONTENT) == means.content
-            fewer = len(run.tags.get(SEEDS, "").split()) < len(means.seeds)
+            fewer = len(run.tags.get(SEEDS, "").split()) < len(means.trials)
             if run.tags.get(POINTS) != digest_of(points) if same else not fewer:
-                self._runs.drop("recipe", fingerprint)
+                self._runs.drop("recipe", means.id)
                 run = None
         if run is None:
             of = {**tags, PARENT: parent}
-            run = self._runs.create("recipe", fingerprint, f"{means.label} · mean", of, means.at - means.worked)
+            run = self._runs.create("recipe", means.id, f"{means.label} · mean", of, means.at - means.worked)
         now = {CONTENT: means.content, POINTS: digest_of(points), SEEDS: seeds}
         self._runs.write(run, {**tags, **now}, means.params, points)
         self._client.log_text(run.run_id, table_json(means.rows), "seeds.json")
@@ -387,4 +374,11 @@ class Tracker:
             return experiment.experiment_id
         folder = artifact_folder(self.store.root, name)
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
-        return self._client.create_experiment(name, artifact_location=location, tags={**MODEL_TRAINING, **PRIMARY})
+        tags = {**MODEL_TRAINING, **_primary_metric("test_acc", higher=True)}
+        return self._client.create_experiment(name, artifact_location=location, tags=tags)
+
+
+def _primary_metric(name: str, *, higher: bool) -> dict[str, str]:
+    """Tags of an experiment: what MLflow's pages put first, and whether more of it is better."""
+    key = "mlflow.experiment.primaryMetric"
+    return {f"{key}.name": name, f"{key}.greaterIsBetter": str(higher).lower()}

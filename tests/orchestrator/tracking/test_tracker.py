@@ -134,12 +134,14 @@ def test_a_run_that_was_cut_off_is_completed_without_doubles(load, store, uri, f
     for trial in trials[:2]:
         tracker.record(trial, parent)
 
+    done = getattr(MlflowClient, cut)
+
     def dies(*arguments, **options):
-        getattr(tracker._client.__class__, cut)(tracker._client, *arguments, **options)
+        done(*arguments, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tracker._client, cut, dies, raising=False)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(MlflowClient, cut, dies)
         tracker.record(trials[2], parent)
     record(loaded, store, trials)
     client, kinds = look(uri)
@@ -211,7 +213,7 @@ def test_what_was_measured_again_before_its_run_was_whole_is_there_once(load, st
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["both write", "each deletes the other's"])
-def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, finished, gone, monkeypatch):
+def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, finished, gone):
     loaded = load()
     trials = finished(loaded)
     mine, other = (Tracker(uri, store=store, experiment="tiny", loaded=loaded) for _ in range(2))
@@ -219,24 +221,22 @@ def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, f
     for trial in trials:
         mine.record(trial, parent)
     other.refresh()
-    write_mine, calls = mine._record_recipes, []
+    met = []
 
-    def beside(*arguments):
-        calls.append(1)
-        if len(calls) == 1:
-            other._record_recipes(*arguments)
-        means = write_mine(*arguments)
-        if gone and len(calls) == 1:
+    def beside():
+        """Called as `mine` has written its first recipe."""
+        met.append(1)
+        if len(met) == 1:
+            other.close_sweep(parent, trials)
+        if gone and len(met) == 2:
             for run in look(uri)[1]["recipe"]:
-                mine._client.delete_run(run.info.run_id)
-        return means
+                MlflowClient(uri).delete_run(run.info.run_id)
 
-    monkeypatch.setattr(mine, "_record_recipes", beside)
+    mine.progress = beside
     mine.close_sweep(parent, trials)
     client, kinds = look(uri)
     assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
     assert not doubled(client, [run for runs in kinds.values() for run in runs])
-    assert len(calls) == 1 + gone
 
 
 def runs(uri):

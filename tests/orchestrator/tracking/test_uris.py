@@ -20,11 +20,11 @@ PASSWORD = "Qz7%40x%3Ay%2Fz"  # Qz7@x:y/z
 PIECES = re.compile("Qz7|x:y|x%3Ay")
 
 
-def refused(uri, capfd):
+def refused(uri, capfd, *, ours=False):
     """What the line says that refuses the URI, of which nothing else is printed."""
     started = time.monotonic()
     with pytest.raises(InputError) as caught:
-        connect(uri)
+        connect(uri, ours=ours)
     assert time.monotonic() - started < 60, "no retries of minutes"
     line = str(caught.value)
     assert "\n" not in line and len(line) < 500 and not PIECES.search(line), line

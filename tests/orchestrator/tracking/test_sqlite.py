@@ -11,26 +11,22 @@ import time
 from dataclasses import replace
 
 import pytest
-from mlflow.store.db import utils
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_look import files, look, record
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.running.recorder import Patience, Recorder
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.server import connect, error_line, local_uri
 from smoothsweep.orchestrator.tracking.tracker import Tracker
 from tests.dear import first_of
-from tests.orchestrator.tracking.server.test_uris import refused
+from tests.orchestrator.tracking.test_uris import refused
 
 CONNECT = "import sys; from smoothsweep.orchestrator.tracking.server import connect; connect(sys.argv[1], ours=True)"
 
 
-def change(path, *statements):
+def change(path, statement):
     with contextlib.closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
+        database.execute(statement)
 
 
 def schema(path):
@@ -52,18 +48,8 @@ STATES = {  # what is done to a path; a place that it gives stands for it
     "a page overwritten": lambda path: (
         path.write_bytes((content := path.read_bytes())[:4096] + bytes(range(256)) * 16 + content[8192:]) and None
     ),
-    "no revision": lambda path: change(path, "DELETE FROM alembic_version"),
     "a later MLflow's": lambda path: change(path, "UPDATE alembic_version SET version_num = 'ffffffffffff'"),
 }
-
-
-@pytest.fixture
-def made_at_once(monkeypatch, empty_database):
-    """A new database is a copy of one that MLflow has made; what there is already is upgraded as ever."""
-    real = server._initialise
-    monkeypatch.setattr(
-        server, "_initialise", lambda path: real(path) if path.exists() else shutil.copy(empty_database, path)
-    )
 
 
 @pytest.mark.parametrize("state", ["a folder", "in no folder", "a pipe", "a device", "another file"])
@@ -73,20 +59,11 @@ def test_an_sqlite_path_with_something_else_there(state, hasty, capfd, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["another file", "cut short", "a later MLflow's"])
-def test_the_database_of_another_is_refused_and_never_touched(damage, hasty, capfd, store):
+def test_what_cannot_be_used_and_may_not_be_replaced_is_refused_and_never_touched(damage, hasty, capfd, store):
     path = store.root / "mlflow.db"
     STATES[damage](path)
     before = path.read_bytes()
-    refused(local_uri(store), capfd)
-    assert path.read_bytes() == before and [other.name for other in store.root.iterdir()] == ["mlflow.db"]
-
-
-def test_our_own_tables_of_a_later_mlflow_are_left_alone(capfd, store):
-    path = store.root / "mlflow.db"
-    STATES["a later MLflow's"](path)
-    before = path.read_bytes()
-    with pytest.raises(InputError, match="later MLflow"):
-        connect(local_uri(store), ours=True)
+    refused(local_uri(store), capfd, ours=damage == "a later MLflow's")
     assert path.read_bytes() == before and [other.name for other in store.root.iterdir()] == ["mlflow.db"]
 
 
@@ -96,39 +73,31 @@ def test_a_database_that_another_process_holds(store, hasty, capfd):
         assert "database is locked" in refused(local_uri(store), capfd)
 
 
-@pytest.mark.parametrize("damage", ["nothing of it", "another file", "a page overwritten", "no revision"])
+@pytest.mark.parametrize("damage", ["nothing of it", "another file", "a page overwritten"])
 def test_an_unreadable_database_is_set_aside_and_a_sweep_recorded_anew(
-    damage, made_at_once, load, store, finished, empty_database, capfd
+    damage, load, store, finished, empty_database, capfd
 ):
     path = store.root / "mlflow.db"
     STATES[damage](path)
     damaged = path.read_bytes()
+    if not damaged:  # a journal of another file would be played back into the new one
+        path.with_name("mlflow.db-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(2040))
     for _ in range(2):
         assert connect(local_uri(store), ours=True).search_experiments()
         assert schema(path) == schema(empty_database)
-    aside, said = list(store.root.glob("mlflow.db.*")), capfd.readouterr().err
+    (aside,), said = store.root.glob("mlflow.db.*"), capfd.readouterr().err
+    assert aside.name.endswith("-journal") != bool(damaged)
     if damaged:
-        (kept,) = aside
-        assert kept.read_bytes() == damaged, "what somebody may want to look into is kept"
-        assert said.count("\n") == 1 and str(path) in said and kept.name in said
+        assert aside.read_bytes() == damaged, "what somebody may want to look into is kept"
+        assert said.count("\n") == 1 and str(path) in said and aside.name in said
     else:
-        assert not aside and not said
+        assert not said
     if damage == "a page overwritten":
         loaded = load(seeds=[1])
         trials = finished(loaded)
         record(loaded, store, trials)
         _, kinds = look(local_uri(store), "tiny")
         assert len(kinds["trial"]) == len(trials) and all(run.info.status == "FINISHED" for run in kinds["trial"])
-
-
-def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(made_at_once, store, empty_database):
-    """A journal of another file would be played back into the new one."""
-    path = store.root / "mlflow.db"
-    path.unlink()
-    path.with_name("mlflow.db-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(2040))
-    connect(local_uri(store), ours=True)
-    assert schema(path) == schema(empty_database)
-    assert len(list(store.root.glob("mlflow.db.damaged-*-journal"))) == 1
 
 
 def test_two_drivers_that_begin_at_once_find_one_whole_database_also_where_one_is_killed(tmp_path, empty_database):
@@ -143,26 +112,6 @@ def test_two_drivers_that_begin_at_once_find_one_whole_database_also_where_one_i
     begun[0].wait()
     assert schema(path) == schema(empty_database)
     assert connect(f"sqlite:///{path}").search_experiments()
-
-
-def test_the_tables_of_an_earlier_mlflow_are_upgraded_in_a_copy(tmp_path, empty_database):
-    from alembic import command
-
-    path = tmp_path / "mlflow.db"
-    engine = utils.create_sqlalchemy_engine(f"sqlite:///{path}")
-    utils.InitialBase.metadata.create_all(engine)
-    with engine.begin() as connection:
-        config = utils._get_alembic_config(f"sqlite:///{path}")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "c48cb773bb87")
-    engine.dispose()
-    change(path, "INSERT INTO experiments (experiment_id, name, lifecycle_stage) VALUES (7, 'kept', 'active')")
-    client = connect(f"sqlite:///{path}", ours=True)
-    assert client.get_experiment_by_name("kept").experiment_id == "7"
-    assert not list(tmp_path.glob("mlflow.db.*"))
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        found = database.execute("SELECT version_num FROM alembic_version").fetchall()
-    assert found == [(utils._get_latest_schema_revision(),)]
 
 
 @pytest.mark.parametrize("moving", first_of([shutil.move, shutil.copytree]))
