@@ -19,32 +19,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothsweep.library import (
-        EIGENFACES,
-        PLUG_AND_PLAY,
-        AttackResult,
-        Audit,
-        ImageSet,
-        InputError,
-        Judge,
-        Model,
-        SplitImages,
-        Verdict,
-        attack,
-        audit,
-        compare,
-        fit_judge,
-        judge,
-        load_labelled,
-        load_unlabelled,
-        membership,
-        synthetic_faces,
-        train,
-    )
+    from smoothsweep.core.data.images import ImageSet
+    from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
+    from smoothsweep.core.data.synthetic.faces import synthetic_faces
+    from smoothsweep.core.errors import InputError
+    from smoothsweep.library import attack, audit, fit_judge, membership, train
+    from smoothsweep.orchestrator.commands.audit.sweep_file import EIGENFACES, PLUG_AND_PLAY
     from smoothsweep.orchestrator.commands.result import load_result, sweep
     from smoothsweep.orchestrator.result.data import Measured
     from smoothsweep.orchestrator.result.sweep_result import SweepResult
+    from smoothsweep.results import AttackResult, Audit, Judge, Verdict, compare, judge
+    from smoothsweep.workbench import Model
 
+_PLACES = {
+    "core.data.images": "ImageSet",
+    "core.data.labelled": "SplitImages load_labelled load_unlabelled",
+    "core.data.synthetic.faces": "synthetic_faces",
+    "core.errors": "InputError",
+    "library": "attack audit fit_judge membership train",
+    "orchestrator.commands.audit.sweep_file": "EIGENFACES PLUG_AND_PLAY",
+    "orchestrator.commands.result": "load_result sweep",
+    "orchestrator.result.data": "Measured",
+    "orchestrator.result.sweep_result": "SweepResult",
+    "results": "AttackResult Audit Judge Verdict compare judge",
+    "workbench": "Model",
+}
 __all__ = [
     "EIGENFACES",
     "PLUG_AND_PLAY",
@@ -71,14 +70,7 @@ __all__ = [
     "synthetic_faces",
     "train",
 ]
-
-_ELSEWHERE = {
-    "load_result": "smoothsweep.orchestrator.commands.result",
-    "sweep": "smoothsweep.orchestrator.commands.result",
-    "Measured": "smoothsweep.orchestrator.result.data",
-    "SweepResult": "smoothsweep.orchestrator.result.sweep_result",
-}
-"""Name -> its module, of those that are not of `smoothsweep.library`."""
+_PLACE_OF = {name: f"smoothsweep.{place}" for place, names in _PLACES.items() for name in names.split()}
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
 if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/registry.py")):
@@ -89,9 +81,9 @@ if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/reg
 
 def __getattr__(name: str) -> Any:
     """A public function or class, from the module that has it."""
-    if name not in __all__:
+    if name not in _PLACE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_ELSEWHERE.get(name, "smoothsweep.library")), name)
+    value = getattr(import_module(_PLACE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -16,13 +16,10 @@ import torch
 from smoothsweep.core.attacks.registry import access_needed, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Attack
 from smoothsweep.core.checks import present, require
-from smoothsweep.core.data.images import ImageSet as ImageSet
-from smoothsweep.core.data.labelled import SplitImages as SplitImages
-from smoothsweep.core.data.labelled import load_labelled as load_labelled
-from smoothsweep.core.data.labelled import load_unlabelled as load_unlabelled
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.likeness import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import count_labelled
-from smoothsweep.core.data.synthetic.faces import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.table import judge_of_network, stage_of
@@ -31,37 +28,15 @@ from smoothsweep.core.metrics.accuracy import top1_accuracy
 from smoothsweep.core.metrics.recognition import fit_head, head_logits
 from smoothsweep.core.models.embedder_kinds import FACES, KINDS
 from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.orchestrator.commands.audit import sweep_file
 from smoothsweep.orchestrator.commands.audit.pages import read_membership, read_shadows, read_stored
 from smoothsweep.orchestrator.commands.audit.subject import Found, look_for_people
-from smoothsweep.orchestrator.commands.audit.sweep_file import (
-    EIGENFACES,
-    EVALUATOR_TRAINING,
-    PLAIN,
-    PLUG_AND_PLAY,
-    STORED_SIZE,
-    TRAINING,
-    Reach,
-    as_loaded,
-    audit_sweep,
-    check_halves,
-    evaluator_of,
-    portfolio,
-    shadow_sweep,
-)
+from smoothsweep.orchestrator.commands.audit.sweep_file import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, as_loaded
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.result.audit import MembershipAudit
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.results import (
-    AttackResult,
-    Audit,
-    Judge,
-    stored_attack,
-    stored_audit,
-)
-from smoothsweep.results import Verdict as Verdict
-from smoothsweep.results import compare as compare
-from smoothsweep.results import judge as judge
-from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, check
+from smoothsweep.results import AttackResult, Audit, Judge, stored_attack, stored_audit
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_images, load_tensors
@@ -76,7 +51,7 @@ from smoothsweep.workbench import (
     check_model,
     everything,
     has_split,
-    usual_size,
+    sweep_of,
     workbench,
 )
 
@@ -98,7 +73,7 @@ def attack(
     device: Device = "cpu",
     progress: bool = True,
 ) -> AttackResult:
-    """Invert classes of a model. Arguments that other functions of this module have, too, mean there what they do here.
+    """Invert classes of a model. Arguments of other functions mean there what they do here.
 
     Args:
         classes: The numbers of the classes to invert, None for all.
@@ -118,22 +93,19 @@ def attack(
     """
     check_model(model)
     with workbench(device, progress) as bench:
-        pictures = bench.public(public, size or usual_size(model))
+        pictures = bench.public(public, size or min(STORED_SIZE, model.image_size))
         folder, card = bench.bring_in(model, pictures)
         chosen = _chosen_classes(classes, card.num_classes)
         _made(settings, card)
-        tree = {
-            "name": "attack",
-            "seeds": [seed],
-            "data": {"kind": "synthetic", "identities": card.num_classes},
-            "public": pictures,
-            "classes": chosen,
-            "recipe": {"imported": str(folder)},
-            "prior": bench.prior(prior, pictures),
-            "attack": dict(settings),
-            "judges": {},
-        }
-        sweep = as_inversion(as_loaded(tree).sweep)
+        sweep = sweep_of(
+            seed,
+            data={"kind": "synthetic", "identities": card.num_classes},
+            public=pictures,
+            classes=chosen,
+            recipe={"imported": str(folder)},
+            prior=bench.prior(prior, pictures),
+            attack=dict(settings),
+        )
         stages = inversion_stages(sweep, seed)
         bench.nobody(stages.data, card.num_classes)
         bench.adopt(stages.target)
@@ -223,19 +195,19 @@ def audit(
         raise InputError("shadows: expected none without trained_on_data=True, got some")
     recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
     with workbench(device, progress) as bench:
-        side = size or usual_size(model)
+        side = size or min(STORED_SIZE, model.image_size)
         private, pictures = bench.people(data, side), bench.public(public, side)
         if recipe is not None:
-            check_halves(count_labelled(Path(private["path"])), "shadows")
+            sweep_file.check_halves(count_labelled(Path(private["path"])), "shadows")
         folder, card = bench.bring_in(model, pictures)
         tried, places = _tried(attacks, card), (Path(private["path"]), Path(pictures["path"]))
         shared = refuse_shared(*places)
         if not isinstance(by, Judge):
-            by = _judge(bench, private, by, evaluator_of(getattr(model.classifier, "architecture", None)))
+            by = _judge(bench, private, by, sweep_file.evaluator_of(getattr(model.classifier, "architecture", None)))
         faces = {name: settings for name, settings in by.settings.items() if settings["name"] in FACES}
         shown = look_for_people(*places, faces, bits=None, tell=lambda line: None) if faces else Found()
         notes = (*warnings_of(*shared, private="data"), *shown.warnings)
-        tree = audit_sweep(
+        tree = sweep_file.audit_sweep(
             model=folder,
             card=card,
             data=places[0],
@@ -259,7 +231,7 @@ def audit(
             if stage.name == "imported":  # the judge, however good it is
                 bench.adopt(stage)
         bench.make([stage for stages in of_trials for stage in stages])
-        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, card)
+        shadowed = _attack_by_shadows(bench, tree, recipe, shadows, card)
         stored = read_stored(
             loaded,
             bench.store,
@@ -277,7 +249,7 @@ def train(
     data: People,
     *,
     architecture: str = "resnet18",
-    defense: Mapping[str, Any] = PLAIN,
+    defense: Mapping[str, Any] = sweep_file.PLAIN,
     training: Mapping[str, Any] | None = None,
     seed: int = 1,
     size: int = STORED_SIZE,
@@ -300,7 +272,7 @@ def train(
     """
     with workbench(device, progress) as bench:
         section = bench.people(data, size)
-        recipe = {"image_size": section["size"], **(TRAINING if training is None else training)}
+        recipe = {"image_size": section["size"], **(sweep_file.TRAINING if training is None else training)}
         recipe |= {"architecture": architecture, "pretrained": False, "defense": dict(defense)}
         _, network = bench.trained(section, recipe, seed)
         return Model(network, image_size=recipe["image_size"], input_range=(-1, 1))
@@ -338,7 +310,7 @@ def membership(
     with workbench(device, progress) as bench:
         section = bench.people(split, size)
         if recipe is not None:
-            check_halves(count_labelled(Path(section["path"])), "shadows")
+            sweep_file.check_halves(count_labelled(Path(section["path"])), "shadows")
         folder, card = bench.bring_in(model, section)
         if recipe is not None and card.access == "labels":
             raise InputError(f"shadows: expected 0 for a model that shows labels alone, got {shadows}")
@@ -353,7 +325,7 @@ def membership(
         stages = inversion_stages(as_inversion(as_loaded(tree).sweep), 1)
         bench.adopt(stages.target)
         bench.make([*stages])
-        shadowed = None if recipe is None else _attack_by_shadows(bench, tree, recipe, shadows, card)
+        shadowed = _attack_by_shadows(bench, tree, recipe, shadows, card)
         by_shadows = None if shadowed is None else read_shadows(trials_of(shadowed), bench.store)
         return replace(_membership(bench, tree, card), shadowed=by_shadows)
 
@@ -386,7 +358,7 @@ def _tried(attacks: str | Sequence[Mapping[str, Any]], card: TargetCard) -> list
     """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
-    tried = portfolio(card.access, cast("Reach", attacks)) if isinstance(attacks, str) else attacks
+    tried = sweep_file.portfolio(card.access, cast("Reach", attacks)) if isinstance(attacks, str) else attacks
     if {_made(settings, card).control for settings in tried} != {False, True}:
         kinds = ", ".join(str(settings["kind"]) for settings in tried) or "none"
         raise InputError(f"attacks: expected one or more, and a control (random_latents) beside, got {kinds}")
@@ -403,7 +375,7 @@ def _judge(
     training: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Judge:
-    """The judge of `fit_judge`. data: the section of the private images."""
+    """The judge of `fit_judge`."""
     if by != EVALUATOR:
         if training is not None:
             raise InputError(f"training: expected none for {by}, which is not trained here, got some")
@@ -411,7 +383,7 @@ def _judge(
     if weights is not None:
         raise InputError(f"weights: expected none for an evaluator, which is trained here, got {weights}")
     side = min(data["size"], STORED_SIZE)
-    recipe = {"image_size": side, **(EVALUATOR_TRAINING if training is None else training)}
+    recipe = {"image_size": side, **(sweep_file.EVALUATOR_TRAINING if training is None else training)}
     stage, network = bench.trained(data, {**recipe, "architecture": architecture, "pretrained": False}, seed)
     return Judge(
         metric="attack_acc1",
@@ -429,17 +401,14 @@ def _embedding_judge(bench: Workbench, data: Section, name: str, weights: Path |
         raise InputError(f"embedder: expected one of {', '.join((EVALUATOR, *KINDS))}, got {name!r}")
     judge = judge_of_network(name)
     settings = {judge: {"name": name, **({} if weights is None else {"weights": str(Path(weights).resolve())})}}
-    tree = {
-        "name": "judge",
-        "seeds": [1],
-        "data": data,
-        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": max(16, data["size"])},
-        "prior": {"kind": "shipped"},
-        "attack": {"kind": "random_latents"},
-        "judges": settings,
-    }  # of which nothing but the features is made
-    sweep = as_inversion(as_loaded(tree).sweep)
-    stage = inversion_stages(sweep, 1).judges[stage_of(judge)].inputs["real"]
+    whole = sweep_of(  # of which nothing but the features is made
+        data=data,
+        recipe={"architecture": "resnet_small", "pretrained": False, "image_size": max(16, data["size"])},
+        prior={"kind": "shipped"},
+        attack={"kind": "random_latents"},
+        judges=settings,
+    )
+    stage = inversion_stages(whole, 1).judges[stage_of(judge)].inputs["real"]
     bench.make([stage])
     real = load_tensors(bench.store.path(stage) / "features.safetensors")
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
@@ -465,25 +434,31 @@ def _shadow_recipe(count: int, settings: Mapping[str, Any] | None, image_size: i
         raise InputError(
             'shadow_recipe: expected the shadow models\' network, such as {"architecture": "resnet18"}, got none'
         )
-    recipe = {"image_size": image_size, "pretrained": False, "defense": dict(PLAIN), **TRAINING, **settings}
-    alone = {"data": {"kind": "synthetic"}, "recipe": recipe, "attack": None, "judges": {}}
-    check({"name": "shadows", "seeds": [1], **alone}, "shadow_recipe")
+    recipe = {
+        "image_size": image_size,
+        "pretrained": False,
+        "defense": dict(sweep_file.PLAIN),
+        **sweep_file.TRAINING,
+        **settings,
+    }
+    sweep_of(where="shadow_recipe", data={"kind": "synthetic"}, recipe=recipe)
     return recipe
 
 
-def _membership(bench: Workbench, tree: Mapping[str, Any], card: TargetCard) -> MembershipAudit:
+def _membership(bench: Workbench, tree: dict[str, Any], card: TargetCard) -> MembershipAudit:
     """What the finished judge of membership found of the model, which is the target of a sweep's first trial."""
-    first = trials_of(as_loaded({**tree}))[0]
+    first = trials_of(as_loaded(tree))[0]
     return present(read_membership([("model", first)], bench.store, card.access), "membership")
 
 
 def _attack_by_shadows(
-    bench: Workbench, tree: Mapping[str, Any], recipe: Mapping[str, Any], count: int, card: TargetCard
+    bench: Workbench, tree: dict[str, Any], recipe: Mapping[str, Any] | None, count: int, card: TargetCard
 ) -> LoadedSweep | None:
-    """The sweep that trained shadow models and attacked with them; None where membership makes no claim."""
-    if not _membership(bench, tree, card).holds:
+    """The sweep that trained shadow models and attacked with them; None without any, and where membership makes no
+    claim."""
+    if recipe is None or not _membership(bench, tree, card).holds:
         return None
-    shadowed = as_loaded(shadow_sweep(tree, recipe, count, alone=True))
+    shadowed = as_loaded(sweep_file.shadow_sweep(tree, recipe, count, alone=True))
     bench.make([stage for trial in trials_of(shadowed) for stage in trial.stages])
     return shadowed
 

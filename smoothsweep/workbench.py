@@ -56,20 +56,15 @@ from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.registry import HeldPrior, card_of, save_prior
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.commands.audit.sweep_file import (
-    EIGENFACES,
-    LEAST_PUBLIC,
-    STORED_SIZE,
-    as_loaded,
-    components_of,
-)
+from smoothsweep.orchestrator.commands.audit.sweep_file import EIGENFACES, LEAST_PUBLIC, components_of
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import commit_made, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import as_inversion
+from smoothsweep.sweeps.expand import as_inversion, check
 from smoothsweep.sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
+from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.classes import NAMES_FILE
 from smoothsweep.tasks.context import Metrics, TaskContext
 from smoothsweep.tasks.data import save_split
@@ -89,9 +84,6 @@ or a folder with one folder per person, or a Parquet file."""
 PriorLike = Prior | Mapping[str, Any]
 Section = dict[str, Any]
 """A part of a sweep file."""
-
-OnProgress = Callable[[float, str], None]
-"""Called with the finished fraction in [0, 1] and a few words."""
 
 PUBLIC_LIMIT = 8000  # images of a place, drawn at random where there are more
 PLAIN_SIZE = 16  # pixels of the pictures of nobody
@@ -142,7 +134,13 @@ class Model:
 
     def __post_init__(self) -> None:
         if isinstance(self.classifier, Mapping):
-            object.__setattr__(self, "classifier", _built(self.classifier, self.architecture))
+            if self.architecture is None:
+                raise InputError(
+                    'model: expected architecture="resnet18" or another name beside a state dictionary, which says no '
+                    "layers, got none"
+                )
+            network = classifier_of(self.classifier, self.architecture, f"model as {self.architecture}")
+            object.__setattr__(self, "classifier", network)
         elif self.architecture is not None:
             raise InputError(f"architecture: expected it with a state dictionary alone, got {self.architecture}")
         require(callable(self.classifier), "model", "a network, a function or a state dictionary", self.classifier)
@@ -187,7 +185,10 @@ class Model:
         folder.mkdir(parents=True)
         with holding(answer) as name:
             if access == "gradients" and self.answers == "logits" and _is_plain(answer):
-                card |= {"architecture": answer.architecture, "transform_input": _transforms_input(answer)}
+                transforms = answer.architecture == TRANSFORMS_INPUT and getattr(
+                    answer.backbone, "transform_input", False
+                )
+                card |= {"architecture": answer.architecture, "transform_input": bool(transforms)}
                 state = {key: value.detach().cpu().contiguous() for key, value in answer.state_dict().items()}
                 save_file(state, folder / WEIGHTS)
             else:
@@ -216,27 +217,16 @@ class Model:
         classes = (check_side(first, samples, said_by="image_size=") if is_network else first(samples)).shape[1]
         if self.answers == "probabilities":
             ask(classes, "scores").check_answers(samples, said_by="answers =")
-        highest, why = self._highest(ask(classes, "gradients"), samples)
+        highest, why = "gradients", ""
+        if self.answers == "labels":
+            highest, why = "labels", "its answers are labels"
+        elif isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != highest:
+            highest, why = self.classifier.answer.leaves, "its defense leaves no more"
+        elif not has_gradient(ask(classes, "gradients"), samples):
+            highest, why = "scores", "its answers carry no gradients"
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
         return self.access or highest, classes
-
-    def _highest(self, opened: ExternalModel, samples: Tensor) -> tuple[Access, str]:
-        """The highest access that an attacker can have, and why it is no higher."""
-        if self.answers == "labels":
-            return "labels", "its answers are labels"
-        if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
-            return self.classifier.answer.leaves, "its defense leaves no more"
-        return ("gradients", "") if has_gradient(opened, samples) else ("scores", "its answers carry no gradients")
-
-
-def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
-    if architecture is None:
-        raise InputError(
-            'model: expected architecture="resnet18" or another name beside a state dictionary, which says no layers, '
-            "got none"
-        )
-    return classifier_of(state, architecture, f"model as {architecture}")
 
 
 def _is_plain(network: Any) -> TypeGuard[Classifier]:
@@ -251,23 +241,7 @@ def _is_plain(network: Any) -> TypeGuard[Classifier]:
     return next(shapes) == next(shapes)
 
 
-def _transforms_input(network: Classifier) -> bool:
-    return network.architecture == TRANSFORMS_INPUT and bool(getattr(network.backbone, "transform_input", False))
-
-
 # One call
-
-
-@contextmanager
-def progress_bar(shown: bool) -> Generator[OnProgress]:
-    """A progress bar on stderr, or none."""
-    if not shown:
-        yield lambda fraction, words: None
-        return
-    text = TextColumn("{task.description}", markup=False)
-    with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda fraction, words: bar.update(task, completed=fraction, description=printable(words))
 
 
 @contextmanager
@@ -276,10 +250,10 @@ def workbench(device: torch.device | str, progress: bool) -> Generator[Workbench
     store = open_store(str(_home(os.getpid()) / "store"))
     store.open_for_writing()
     threads = torch.get_num_threads()
-    with ExitStack() as stack, progress_bar(progress) as on_progress:
+    with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_home(os.getpid()))))
         try:
-            yield Workbench(store=store, folder=folder, device=str(device), on_progress=on_progress, stack=stack)
+            yield Workbench(store=store, folder=folder, device=str(device), progress=progress, stack=stack)
         finally:
             torch.set_num_threads(threads)  # stages on a CPU compute in one
 
@@ -299,7 +273,6 @@ class Workbench:
     Attributes:
         store: Where stages leave what they make.
         folder: For files that are good during the call.
-        device: What networks run on.
         stack: What is to be given back after the call.
         splits: Images in memory that their owner has split, by the file that they lie in.
     """
@@ -307,27 +280,25 @@ class Workbench:
     store: Store
     folder: Path
     device: str
-    on_progress: OnProgress
+    progress: bool
     stack: ExitStack
     splits: dict[str, SplitImages] = field(default_factory=dict)
 
     def people(self, data: People, size: int) -> Section:
         """The section `data`. size: side in pixels at which a folder or a file is read. Raises InputError."""
-        if isinstance(data, Place):
-            list_labelled(Path(data), images=False)
-            return {"kind": "labelled", "path": str(Path(data).resolve()), "size": size}
-        if isinstance(data, SplitImages):
-            parts = [(data.train, TRAIN), (data.test, TEST)]
-        else:
-            parts = [(data if isinstance(data, ImageSet) else _labelled(data), None)]
+        if isinstance(data := _as_images(data), Path):
+            list_labelled(data, images=False)
+            return {"kind": "labelled", "path": str(data.resolve()), "size": size}
+        parts = {TRAIN: data.train, TEST: data.test} if isinstance(data, SplitImages) else {"": data}
         columns: dict[str, list[Any]] = {"label": [], "identity": [], "split": []}
-        for images, split in parts:
-            columns["label"] += images.labels.tolist()
-            columns["identity"] += [images.names[label] for label in images.labels.tolist()]
-            columns["split"] += [split] * len(images)
-        if parts[0][1] is None:
+        for split, images in parts.items():
+            labels = images.labels.tolist()
+            columns["label"] += labels
+            columns["identity"] += [images.names[label] for label in labels]
+            columns["split"] += [split] * len(labels)
+        pictures = torch.cat([_squares(images.images, "data") for images in parts.values()])
+        if not isinstance(data, SplitImages):
             del columns["split"]
-        pictures = torch.cat([_squares(images.images, "data") for images, _ in parts])
         path = str(_as_file(pictures, columns))
         if isinstance(data, SplitImages):
             self.splits[path] = data
@@ -403,22 +374,31 @@ class Workbench:
     def make(self, stages: Sequence[Stage]) -> None:
         """Make what is missing of the stages and of what they read."""
         missing = [stage for stage in with_ancestors(list(stages)) if not self.store.has(stage)]
-        for number, stage in enumerate(missing):
-            self.on_progress(number / len(missing), stage.label)
-            split = self.splits.get(stage.hints.get("path", "")) if stage.name == "data" else None
-            if split is None:
-                execute_with_inputs(self.store, stage, device=self.device)
-            else:  # as it is, also where both parts have some images in common
-                write = partial(save_split, split.train, split.test, split.notes)
-                commit_made(self.store, stage, write, device=self.device)
+        shown = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+        with Progress(*shown, console=Console(stderr=True), transient=True, disable=not self.progress) as bar:
+            task = bar.add_task("", total=len(missing))
+            for number, stage in enumerate(missing):
+                bar.update(task, completed=number, description=printable(stage.label))
+                split = self.splits.get(stage.hints.get("path", "")) if stage.name == "data" else None
+                if split is None:
+                    execute_with_inputs(self.store, stage, device=self.device)
+                else:  # as it is, also where both parts have some images in common
+                    write = partial(save_split, split.train, split.test, split.notes)
+                    commit_made(self.store, stage, write, device=self.device)
 
     def trained(self, data: Section, recipe: Mapping[str, Any], seed: int) -> tuple[Stage, Classifier]:
         """The stage of a training on these images, and what it made."""
-        tree = {"name": "training", "seeds": [seed], "data": data, "recipe": dict(recipe), "attack": None}
-        stage = inversion_stages(as_inversion(as_loaded({**tree, "judges": {}}).sweep), seed).target
+        stage = inversion_stages(sweep_of(seed, data=data, recipe=dict(recipe)), seed).target
         self.make([stage])
         folder = self.store.path(stage)
         return stage, load_classifier(folder, config_of(folder), self.device)
+
+
+def sweep_of(seed: int = 1, *, where: str = "audit", **sections: Any) -> InversionSweep:
+    """A sweep of one trial, which attacks and judges nothing unless a section says so. Raises InputError, which calls
+    the sweep `where`."""
+    tree = {"name": "call", "seeds": [seed], "attack": None, "judges": {}, **sections}
+    return as_inversion(check(tree, where))
 
 
 def _adopt(stage: Stage, data: Path, out: Path, *, measured: bool, device: str) -> Metrics:
@@ -452,11 +432,6 @@ def as_arguments(
     return " and ".join([*advice, *(["number the labels of data as its outputs are"] if reordered else [])])
 
 
-def usual_size(model: Model) -> int:
-    """Side in pixels at which pictures are read, unless a caller says otherwise."""
-    return min(STORED_SIZE, model.image_size)
-
-
 def check_model(model: object) -> None:
     """Raise InputError for anything but a `Model`, such as a bare network."""
     if not isinstance(model, Model):
@@ -468,15 +443,14 @@ def check_model(model: object) -> None:
 
 def everything(data: People, size: int) -> ImageSet:
     """All images, training images first where there is a split. size: as of `Workbench.people`. Raises InputError."""
+    if isinstance(data := _as_images(data), Path):
+        data = load_labelled(data, size=size)
     if isinstance(data, ImageSet):
         return data
-    if isinstance(data, tuple):
-        return _labelled(data)
-    split = data if isinstance(data, SplitImages) else load_labelled(Path(data), size=size)
     return ImageSet(
-        images=torch.cat([split.train.images, split.test.images]),
-        labels=torch.cat([split.train.labels, split.test.labels]),
-        names=split.train.names,
+        images=torch.cat([data.train.images, data.test.images]),
+        labels=torch.cat([data.train.labels, data.test.labels]),
+        names=data.train.names,
     )
 
 
@@ -504,7 +478,12 @@ def _as_file(images: Tensor, columns: Mapping[str, list[Any]]) -> Path:
     return path
 
 
-def _labelled(data: Any) -> ImageSet:
+def _as_images(data: Any) -> Path | ImageSet | SplitImages:
+    """Images with their labels in one form. Raises InputError."""
+    if isinstance(data, Place):
+        return Path(data)
+    if isinstance(data, ImageSet | SplitImages):
+        return data
     if not isinstance(data, tuple) or len(data) != 2:
         raise InputError(f"data: expected (images, labels), a folder or a Parquet file, got {type(data).__name__}")
     images = _squares(data[0], "data")

@@ -326,24 +326,9 @@ def test_shadow_models_are_refused_before_the_model_is_asked(split):
     small = {"architecture": "resnet_small"}
     few = [part.subset(torch.arange(len(part)) % EACH < 1) for part in split]
     refused = {
-        "^shadows: expected 0, or an even number of at least 4, got 5$": (
-            face_model(answer),
-            split,
-            5,
-            small,
-        ),
-        "^shadow_recipe: expected the shadow models' network, such as": (
-            face_model(answer),
-            split,
-            4,
-            None,
-        ),
-        "^shadow_recipe: expected none without shadow models, got one": (
-            face_model(answer),
-            split,
-            0,
-            small,
-        ),
+        "^shadows: expected 0, or an even number of at least 4, got 5$": (face_model(answer), split, 5, small),
+        "^shadow_recipe: expected the shadow models' network, such as": (face_model(answer), split, 4, None),
+        "^shadow_recipe: expected none without shadow models, got one": (face_model(answer), split, 0, small),
         "^shadow_recipe: .*epoch": (face_model(answer), split, 4, {**small, "epoch": 3}),
         "^shadow_recipe: .*224": (face_model(answer), split, 4, {"architecture": "vit_b_16"}),
         "^shadows: expected 0 for a model that shows labels alone, got 4$": (labels, split, 4, small),
@@ -355,6 +340,16 @@ def test_shadow_models_are_refused_before_the_model_is_asked(split):
         assert "\n" not in str(caught.value) and sum(asked) <= 2 * PROBE_IMAGES * len(refused)
 
 
+@pytest.mark.parametrize("strength", [12.0, 0.0])
+def test_shadow_models_find_out_what_was_remembered(split, strength):
+    small = {"architecture": "resnet_small", "epochs": 1}
+    model = face_model(remembering(split[0], strength)[0])
+    found = smoothsweep.membership(model, *split, shadows=4, shadow_recipe=small, progress=False)
+    table = found.by_shadows.set_index("attack")
+    assert 0 < table["shadow_models"].sum() < len(table) and (table["low"] <= table["auc_within"]).all()
+    assert (table.loc["rmia", "auc_within"] > 0.9) == (strength > 0) and "4 models" in str(found).replace("\u00a0", " ")
+
+
 def test_copies_are_counted_and_left_out_of_every_number(split):
     """Three of the held-out images are training images of the same person, one of another person."""
     inside, outside = split
@@ -364,9 +359,7 @@ def test_copies_are_counted_and_left_out_of_every_number(split):
     images[places] = inside.images[taken]
     answer, asked = remembering(inside, 12.0)
     found = smoothsweep.membership(
-        face_model(answer),
-        inside,
-        ImageSet(images=images, labels=outside.labels, names=outside.names),
+        face_model(answer), inside, ImageSet(images=images, labels=outside.labels, names=outside.names)
     )
     assert (found.copies, found.members, found.others) == (3, 120, 117)
     assert found.queries == 237 * QUERIES_PER_IMAGE + 3 * 2 == sum(asked) - 2 * PROBE_IMAGES, (
@@ -378,15 +371,7 @@ COMPARED, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
 JUDGE = Judge(metric="embedder_acc1", names=tuple("abcdefghij"), sensitivity=0.9, logits=lambda images: images)
 
 
-def audit(
-    mean,
-    *,
-    seed,
-    by=JUDGE,
-    seeds=SEEDS,
-    classes=COMPARED,
-    attacks=("ppa", "ppa logit", "random_latents"),
-):
+def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=COMPARED, attacks=("ppa", "ppa logit", "random_latents")):
     shares = np.clip(mean + 0.1 * np.random.default_rng(seed).normal(size=(len(seeds), len(classes))), 0, 1)
     weaker = {one: np.clip(shares - 0.05 * at, 0, 1) for at, one in enumerate(attacks) if one != "random_latents"}
     return made_audit(weaker, by=by, seeds=seeds, classes=classes, attacks=attacks, test_acc=0.8 + seed / 100)

@@ -62,9 +62,7 @@ Found = TypeVar("Found", bound=Attacked)
 class AttackFound(Attacked):
     """The result of one membership attack over all images; the mean over trainings where there are several.
 
-    Attributes:
-        access: What the attack sees: labels or scores.
-        found: Fraction of training images found at 1 % false positives; None with fewer than 100 test images.
+    found: Fraction of training images found at 1 % false positives; None with fewer than 100 test images.
     """
 
     access: str
@@ -81,15 +79,13 @@ class MembershipAudit:
     """How well an attacker tells a model's training images from held-out images of the same people.
 
     Attributes:
-        access: What the attacker sees of the model.
         shift: AUC of a classifier that distinguishes training from test images by their pixels, without the model.
-        members: Training images.
-        others: Test images that are no copies.
-        copies: Test images that are copies of training images; they were left out.
+        members, others: Training images, and test images that are no copies of them.
+        copies: Test images that are copies; they were left out.
         drawn: Images whose labels were queried, where these are fewer than all; else None.
         drawn_members: Training images among them.
-        recipes: The model first, then the other recipes in the order of the sweep: the attacks on each, the strongest
-            first, means over its trainings.
+        recipes: The model first, then the other recipes: the attacks on each, the strongest first, means over its
+            trainings.
         shadowed: The results of attacks by shadow models, within persons; None where none were trained.
         without_shadows: A sentence on why none were trained.
     """
@@ -133,11 +129,6 @@ class MembershipAudit:
         """Pictures that the model received."""
         scored, judge = self.access != "labels", Membership(trained_on_data=True)
         return judge.most_pictures(self.members, self.others, scores=scored) + 2 * self.copies * scored
-
-    @property
-    def shadows(self) -> int:
-        """Shadow models that were trained; 0 where no claim is made, since none are trained then."""
-        return 0 if self.shadowed is None else self.shadowed["count"]
 
     @property
     def by_shadows(self) -> pd.DataFrame:
@@ -278,19 +269,13 @@ class Audit:
     def said(self) -> dict[str, tuple[str, ...]]:
         """The sentences, by section of the page.
 
-        `answer`: the finding, then its uncertainty. `beside`: the comparison with the reference and the fixes.
-        `membership`: empty where it was not asked for. `trainings`: their cost, their limits, and what there was no
-        time for. `access`: the leak by access level. `people`: who is exposed most. `unknown`: what the audit does not
-        show. `advice`: what to do, as far as the tables say. `frameworks`: where the usual ones ask for this.
+        `answer`: the finding, then its uncertainty. `membership`: empty where it was not asked for. `trainings`: their
+        cost, their limits, and what there was no time for. `unknown`: what the audit does not show.
         """
-        seen, share = [person for person in self.people if person["share"] > 0], partial(number, self.spec)
-        compared = [one for one in self.beside_as("fix") if one["leak"] is not None]
-
-        def matched(person: Row) -> str:
-            """A phrase such as `matched in 74 % [52, 90], the control's images in 17.5 %`."""
-            control = "" if person["control"] is None else f", the control's images in {share(person['control'])}"
-            return f"matched in {estimate(self.spec, person['rate'], person['low'], person['high'])}{control}"
-
+        seen = [person for person in self.people if person["share"] > 0]
+        fixes = self.beside_as("fix")
+        compared = [one for one in fixes if one["leak"] is not None]
+        both = [(one, other) for one in self.standing for other in self.second if one.metric == other.metric]
         known = {
             "audit": self,
             "untold": untold(self.checks),
@@ -298,16 +283,17 @@ class Audit:
             "best": self.strongest,
             "model": next(iter(self.beside_as("model")), None),
             "plain": next(iter(self.beside_as("reference")), None),
-            "fixes": self.beside_as("fix"),
+            "fixes": fixes,
             "compared": compared,
             "fewest": min((one["leak"].seeds for one in compared), default=0),
             "half": sum(person["share"] >= HALF for person in self.people),
             "seen": seen,
             "sure": [person for person in seen if person["among_top"] > HALF][:TOP],
             "tried": [named(one["attack"]) for one in self.attacks],
-            "share": share,
-            "matched": matched,
-            "second": _second_line(self),
+            "share": partial(number, self.spec),
+            "estimate": partial(estimate, self.spec),
+            "accuracy": lambda one: number(metric_of("test_acc"), one["test_acc"]),
+            "both": sorted((pair for pair in both if pair[0].spec.reach), key=lambda pair: not pair[0].spec.verifies),
             "strangers_needed": strangers_needed(RATES[FALSE_ACCEPTS]),
         }
         said = sections(PLACE, "audit.txt", _WORDS | known)
@@ -473,59 +459,24 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
     )
 
 
-def _second_line(audit: Audit) -> str:
-    """A sentence with the numbers of both embedders and whether they agree; empty without a second one."""
-    pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
-    verifying = [pair for pair in pairs if pair[0].spec.reach is not None]
-    if not verifying:
-        return ""
-    one, other = next((pair for pair in verifying if pair[0].spec.verifies), verifying[0])
-    apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
-    first = f"the first ({audit.judge_name})" if audit.judge_name else "the first"
-    verb = "recognised" if other.spec.verifies else "matched"
-    verdict = f"A second embedder ({audit.second_name}): {other.value_text('leak')} {verb}, {first}"
-    agreed = "The two disagree: the truth may be either." if apart else "The two agree."
-    return f"{verdict} {one.value_text('leak')}. {agreed}"
-
-
-def more_seeds(seeds: int) -> str:
-    """A remark such as ` (--seeds 3, or a larger --effort, adds some)`; empty at the maximum number of seeds."""
-    return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or a larger --effort, adds some)" if seeds < MOST_SEEDS else ""
-
-
-def accuracy(one: Row) -> str:
-    """The test accuracy of a recipe as text, such as `94.1 %`."""
-    return number(metric_of("test_acc"), one["test_acc"])
-
-
 def shown_rate(value: float | None) -> str:
     """A rate as text, such as `5.2 %`; `too few test images` for None."""
     return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
 
 
-_FUNCTIONS = (
-    accuracy,
-    count,
-    duration,
-    listing,
-    more_seeds,
-    of_attack,
-    reduction_words,
-    settling,
-    shown_rate,
-    standing_lines,
-    start,
-)
-_WORDS = {one.__name__: one for one in _FUNCTIONS} | {
+_TOLD_BY = (count, duration, listing, of_attack, reduction_words, settling, standing_lines, start)
+_WORDS = {one.__name__: one for one in (*_TOLD_BY, shown_rate)} | {
     "probability": probability,
     "rate": lambda value: f"{100 * value:g}{NBSP}%",  # a round one
     "AMONG": AMONG,
+    "APART": APART,
     "BY_LABELS": BY_LABELS,
     "CHOSEN_BY_RESULT": "picked by this result, which tends to make the number too high",
     "HIGHER": HIGHER,
     "INCONCLUSIVE": INCONCLUSIVE,
     "LEAST_OTHERS": 100,  # fewest test images that can show a false positive rate of 1 %
     "LEAST_SEEDS": LEAST_SEEDS,
+    "MOST_SEEDS": MOST_SEEDS,
     "RATES": FALSE_POSITIVES,
     "REDUCES": REDUCES,
     "SEES": SEES,

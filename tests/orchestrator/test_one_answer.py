@@ -208,12 +208,7 @@ def test_json_says_it(audited, expected):
 
 def test_python_says_it(result, expected):
     """From the same hits by `smoothsweep.compare`, whose models come in another order."""
-    judge = Judge(
-        metric=METRIC,
-        names=tuple("abcdefghijklmn"),
-        sensitivity=0.9,
-        logits=lambda images: images,
-    )
+    judge = Judge(metric=METRIC, names=tuple("abcdefghijklmn"), sensitivity=0.9, logits=lambda images: images)
 
     def audit(under):
         attacks, said = sorted(under, key=lambda attack: -under[attack].mean()), {"by": judge, "seeds": SEEDS}

@@ -67,10 +67,7 @@ PORTFOLIO: tuple[tuple[Reach, dict[str, Any]], ...] = (
     # An eighth of RLB-MI's queries, and its pool is that of selection.
     ("quick", {"kind": "cma_es", "pool": POOL, "selected": SELECTED, "max_queries": 1000, "population": 12}),
     ("whole", {"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008}),
-    (
-        "whole",
-        {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
-    ),
+    ("whole", {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}}),
     ("quick", {"kind": "selection_only", "selected": SELECTED, "pool": POOL}),
 )
 """The least reach that includes an attack, and its settings: the strongest first, last the one that optimises nothing.

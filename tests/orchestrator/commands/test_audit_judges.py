@@ -13,53 +13,48 @@ def weights(tmp_path, monkeypatch):
     """A folder with the files of two embedders, and an empty one where files are staged."""
     monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "staged"))
     (tmp_path / "staged").mkdir()
-    for name in ("mobilefacenet_a.safetensors", "mobilefacenet_b.safetensors", "own.pth"):
-        (tmp_path / name).touch()
+    for name in ("mobilefacenet_a", "mobilefacenet_b", "ir50", "swag_vit_b_16"):
+        (tmp_path / f"{name}.safetensors").touch()
     return tmp_path
 
 
-def named(weights, name="mobilefacenet_a", ending="safetensors"):
-    return f"{name}={weights / f'{name}.{ending}'}"
+A, B, IR50 = (f"{name}=PLACE/{name}.safetensors" for name in ("mobilefacenet_a", "mobilefacenet_b", "ir50"))
+GENERAL = "swag_vit_b_16=PLACE/swag_vit_b_16.safetensors"
 
 
-def second(*options, gallery=None):
+def second(place, *options, gallery=None):
     """The second judge of an audit with these options `--judge`."""
-    request = AuditRequest(judge=list(options) or None, data=None, gallery=gallery)
-    first, found = judges_of(request)
+    options = [option.replace("PLACE", str(place)) for option in options]
+    first, found = judges_of(AuditRequest(judge=options or None, data=None, gallery=gallery))
     assert first == judge_of(options[0] if options else None)
-    return found
+    return found.get("embedder", {}).get("name")
 
 
-def test_another_whose_weights_lie_beside_the_first_s_is_the_second(weights):
-    a, b = named(weights), named(weights, "mobilefacenet_b")
-    assert second(a) == judge_of(b) and second(b) == judge_of(a)
-    assert second(a, gallery=weights) == {}, "it might be the embedder under audit"
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [((A,), "mobilefacenet_b"), ((B,), "mobilefacenet_a"), ((A, IR50), "ir50"), (("synthetic",), None), ((), None)],
+)
+def test_the_second_is_the_one_that_is_named_or_whose_weights_lie_beside_the_first_s(weights, options, found):
+    assert second(weights, *options) == found and second(weights, GENERAL) is None
+    assert second(weights, *options, gallery=weights) == (found if len(options) == 2 else None), "it may be under audit"
 
 
 def test_a_staged_one_is_taken_where_none_lies_beside(weights):
-    (weights / "mobilefacenet_b.safetensors").unlink()
-    assert second(named(weights)) == {}
-    staged = weights / "staged" / WEIGHT_FILES["facenet"].file_name
-    staged.touch()
-    assert second(named(weights))["embedder"]["weights"] == str(staged)
+    for name in ("mobilefacenet_b", "ir50"):
+        (weights / f"{name}.safetensors").unlink()
+    assert second(weights, A) is None
+    (weights / "staged" / WEIGHT_FILES["facenet"].file_name).touch()
+    assert second(weights, A) == "facenet"
 
 
-@pytest.mark.parametrize("options", [("synthetic",), (), ("swag_vit_b_16",)])
-def test_none_is_looked_for_where_the_first_is_no_embedder_of_photographed_faces(weights, options):
-    (weights / "staged" / WEIGHT_FILES["swag_vit_b_16"].file_name).touch()
-    assert second(*options) == {}
-
-
-def test_the_one_that_is_named_is_taken_and_a_wrong_one_refused(weights):
-    a, other = named(weights), f"ir50={weights / 'own.pth'}"
-    assert second(a, other, gallery=weights) == judge_of(other)
-    for options, line in (
-        ((a, a), "--judge: expected two different embedders, got mobilefacenet_a twice"),
-        (
-            (f"swag_vit_b_16={weights / 'own.pth'}", a),
-            "--judge: expected two embedders of faces where it is said",
-        ),
-        ((a, a, a), "--judge: expected it once or twice, got it 3 times"),
-    ):
-        with pytest.raises(InputError, match=line):
-            second(*options)
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ((A, A), "--judge: expected two different embedders, got mobilefacenet_a twice"),
+        ((GENERAL, A), "--judge: expected two embedders of faces where it is said"),
+        ((A, A, A), "--judge: expected it once or twice, got it 3 times"),
+    ],
+)
+def test_a_wrong_second_is_refused(weights, options, line):
+    with pytest.raises(InputError, match=line):
+        second(weights, *options)
