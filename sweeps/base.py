@@ -26,9 +26,7 @@ MAX_TRIALS = 5_000  # of a sweep, and configurations of a search that tries them
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets
 T = TypeVar("T")
 
-Pair = Annotated[tuple[T, T], Strict(False)]  # YAML has lists, no tuples; what is in them stays strict
-Several = Annotated[tuple[T, ...], Strict(False)]
-Range = Pair[float]
+Several = Annotated[tuple[T, ...], Strict(False)]  # YAML has lists, no tuples; what is in them stays strict
 
 
 class Model(BaseModel):
@@ -102,23 +100,15 @@ def first_repeat(values: Sequence[Any]) -> tuple[Any, Any] | None:
     if len(set(map(type, values))) == 1 and type(values[0]) in (int, str) and len(set(values)) == len(values):
         return None  # seeds and classes: equal where they mean the same
     seen: dict[str, int] = {}
-    for index, value in enumerate(values):
-        if (first := seen.setdefault(_meaning(value), index)) != index:
+    for index, value in enumerate(values):  # as JSON: mappings whatever their order, true not as 1
+        meaning = json.dumps(json.loads(json.dumps(value), parse_float=_by_its_size), sort_keys=True)
+        if (first := seen.setdefault(meaning, index)) != index:
             return values[first], value
     return None
 
 
-def _meaning(value: Any) -> str:
-    """The same text for values that are one: numbers by their size, mappings whatever their order, true not as 1."""
-    return json.dumps(_plain(value), sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _by_its_size(number: str) -> float:
+    return int(float(number)) if float(number).is_integer() else float(number)
 
 
 def dotted_value(settings: Mapping[str, Any], key: str) -> tuple[Any, bool]:

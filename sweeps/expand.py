@@ -298,18 +298,19 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     seen = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
     prior = next((settings.prior.kind for settings in seen if settings.prior), None)
     public = next((settings.public.kind for settings in seen if settings.public), None)
-    if (prior is None or any(settings.reads_prior for settings in seen)) and (
-        public is None or any(settings.reads_public for settings in seen)
-    ):
-        return
-    rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
-    tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
-    seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
+
+    def unread(part: str, kind: str | None) -> bool:
+        return kind is not None and not any(getattr(settings, f"reads_{part}") for settings in seen)
+
+    if unread("prior", prior) or unread("public", public):
+        rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
+        tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
+        seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
     kinds = ", ".join(dict.fromkeys(settings.attack.kind for settings in seen if settings.attack is not None))
-    if prior is not None and not any(settings.reads_prior for settings in seen):
+    if unread("prior", prior):
         expected = f"expected none, since no attack of the sweep reads it ({kinds})"
         raise InputError(f"{loaded.source}: prior: {expected}, got {prior}")
-    if public is not None and not any(settings.reads_public for settings in seen):
+    if unread("public", public):
         why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
         raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
 

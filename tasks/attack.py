@@ -242,7 +242,7 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     for target_class in classes:
         tensors = finished_class(class_file(context.work, target_class))
         kept.append(len(tensors["row.w"] if "row.w" in tensors else tensors["images"]))
-        parts.append(_without_images(tensors))
+        parts.append({name: tensor for name, tensor in tensors.items() if name != "images"})  # which fill the memory
     labels = torch.tensor(classes).repeat_interleave(torch.tensor(kept))
     merged = {name: torch.cat([part[key] for part in parts]) for name, key in _named(parts[0], "row")}
     save_tensors(out / "reconstructions.safetensors", {**merged, "labels": labels})
@@ -261,11 +261,6 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     mean_queries = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
     return {**confidence, **_summarise_facts(attack, facts), **mean_queries, **halved}
-
-
-def _without_images(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What all classes together have room for in memory."""
-    return {name: tensor for name, tensor in tensors.items() if name != "images"}
 
 
 def _pack_images(path: Path, classes: Sequence[int], labels: Tensor, context: TaskContext) -> None:

@@ -22,10 +22,9 @@ from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.core.priors.settings import LICENCE, PriorKind, PriorSettings
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.counts import data_kind
 from smoothsweep.tasks.files import load_tensors, save_images, save_tensors
 from smoothsweep.tasks.planned_files import names_a_file, planned, prior_files
-from smoothsweep.tasks.settings import prior_settings
+from smoothsweep.tasks.settings import data_kind, prior_settings
 
 TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however many train images are drawn
 

@@ -46,12 +46,9 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     if outside:
         source.read(lambda path: copy_external(path, out / file))
         return adopt_external(out / file, config, inputs["data"], out, context, where=where)
-    return adopt(source.read(_copied), config, inputs["data"], out, context, where=where)
-
-
-def _copied(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file in memory: as they are loaded, they lie in the file still, and change with it."""
-    return {name: tensor.clone() for name, tensor in load_tensors(file).items()}
+    # Copied, since tensors as they are loaded lie in the file still, and change with it.
+    weights = source.read(lambda path: {name: tensor.clone() for name, tensor in load_tensors(path).items()})
+    return adopt(weights, config, inputs["data"], out, context, where=where)
 
 
 def adopt(
@@ -100,7 +97,9 @@ def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:
             f"{where}: expected a classifier of the data's {test.num_classes} classes, got one of "
             f"{config['num_classes']}{also}"
         )
-    return test, _claim(config, test, where)
+    stated = config.get("class_names")  # without, outputs are taken to be in the data's order
+    order = order_by_name(stated, test.names, where) if stated else torch.arange(test.num_classes)
+    return test, Claim(normalisation=normalisation_from(config), order=order, accuracy=config.get("stated_acc"))
 
 
 def _proven(
@@ -115,12 +114,14 @@ def _proven(
 ) -> Metrics:
     """The utility of a model that recognises real test images. Raises InputError for one that does not."""
     metrics = measure_utility(model, test, config, out, context)
+    with safe_open(str(data / "train.safetensors"), framework="pt") as train:  # of which no image is read
+        sizes = torch.bincount(train.get_tensor("labels"), minlength=test.num_classes)
     check_reading(
         model,
         test,
         load_tensors(out / "test_logits.safetensors")["logits"],
         claim,
-        orders=usual_orders(test.names, _training_sizes(data, test)),
+        orders=usual_orders(test.names, sizes),
         image_size=config["image_size"],
         device=context.device,
         where=where,
@@ -137,19 +138,6 @@ def _readings(model: Classifier | ExternalModel, claim: Claim, config: Config) -
             return Readings.none(claim.normalisation)
         return Readings() if model.opened.side is None else Readings(sizes=())
     return Readings() if fixed_image_size(config["architecture"]) is None else Readings(sizes=())
-
-
-def _claim(config: Config, test: ImageSet, where: str) -> Claim:
-    """What the card says; outputs whose names it does not state are taken to be in the data's order."""
-    stated = config.get("class_names")
-    order = order_by_name(stated, test.names, where) if stated else torch.arange(test.num_classes)
-    return Claim(normalisation=normalisation_from(config), order=order, accuracy=config.get("stated_acc"))
-
-
-def _training_sizes(data: Path, test: ImageSet) -> Tensor:
-    """Training images of each class, int64 [C], without reading an image."""
-    with safe_open(str(data / "train.safetensors"), framework="pt") as train:
-        return torch.bincount(train.get_tensor("labels"), minlength=test.num_classes)
 
 
 def copy_external(file: Path, copy: Path) -> None:

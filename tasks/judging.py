@@ -166,8 +166,7 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
     context.progress(0.8, "membership scores")
     measured = candidates.measure(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
     save_rows(
-        out / "scores.parquet",
-        pd.DataFrame({"class": measured.labels, "member": measured.member, **measured.scores}),
+        out / "scores.parquet", pd.DataFrame({"class": measured.labels, "member": measured.member, **measured.scores})
     )
     by_class = measured.by_class()
     classes = sorted(next(iter(by_class.values())))

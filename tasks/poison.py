@@ -23,8 +23,8 @@ from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.batches import Stamp
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.counts import poison_settings
 from smoothsweep.tasks.files import config_of, load_images, load_tensors, save_rows, save_tensors
+from smoothsweep.tasks.settings import poison_settings
 from smoothsweep.tasks.training import load_classifier
 
 CHUNK = 512  # images that get the trigger at once

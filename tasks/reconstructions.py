@@ -112,20 +112,14 @@ class _Form:
 
 
 def _files(config: Config, native: int) -> dict[str, _Form]:
-    if config["protocol"] == "paper":
-        enlarge = ENLARGING[config["enlarging"]] if "enlarging" in config else resize
-        forms = [_judge_form(size or native, enlarge) for size in config["sizes"]]
-        names = [f"images_{size}.safetensors" if size else NATIVE for size in config["sizes"]]
-        return dict(zip(names, forms, strict=True)) | _decoded_form(config.get("decoded"))
-    side = config.get("side") or native
-    return {NATIVE: _Form(side=side, dtype=torch.uint8, shape=lambda images: to_uint8(resize(images, side)))}
+    def form(side: int, dtype: torch.dtype, resized: Callable[[Tensor, int], Tensor]) -> _Form:
+        return _Form(side=side, dtype=dtype, shape=lambda images: resized(images, side).to(dtype))
 
-
-def _decoded_form(side: int | None) -> dict[str, _Form]:
-    if side is None:
-        return {}
-    return {DECODED: _Form(side=side, dtype=torch.float32, shape=lambda images: resize(images, side).float())}
-
-
-def _judge_form(size: int, enlarge: Callable[[Tensor, int], Tensor]) -> _Form:
-    return _Form(side=size, dtype=torch.float16, shape=lambda images: enlarge(images, size).half())
+    if config["protocol"] != "paper":
+        side = config.get("side") or native
+        return {NATIVE: _Form(side=side, dtype=torch.uint8, shape=lambda images: to_uint8(resize(images, side)))}
+    enlarge = ENLARGING[config["enlarging"]] if "enlarging" in config else resize
+    names = {f"images_{size}.safetensors" if size else NATIVE: size or native for size in config["sizes"]}
+    files = {name: form(side, torch.float16, enlarge) for name, side in names.items()}
+    decoded = config.get("decoded")
+    return files if decoded is None else {**files, DECODED: form(decoded, torch.float32, resize)}

@@ -66,14 +66,14 @@ TASKS: dict[str, Task] = {
         title="private images",
         run="smoothsweep.tasks.data:prepare_private",
         on_device=False,
-        check="smoothsweep.tasks.counts:check_data",
+        check="smoothsweep.tasks.settings:check_data",
     ),
     "public": Task(
         version=2,
         title="public images",
         run="smoothsweep.tasks.data:prepare_public",
         on_device=False,
-        check="smoothsweep.tasks.counts:check_public",
+        check="smoothsweep.tasks.settings:check_public",
     ),
     "prior": Task(
         version=1,
@@ -134,10 +134,7 @@ TASKS: dict[str, Task] = {
         check_reads=("public",),
     ),
     "projected": Task(
-        version=1,
-        title="projected photographs",
-        run="smoothsweep.tasks.judges:project_photographs",
-        labelled=("data",),
+        version=1, title="projected photographs", run="smoothsweep.tasks.judges:project_photographs", labelled=("data",)
     ),
     "poison": Task(
         version=1,

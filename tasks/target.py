@@ -113,9 +113,7 @@ def all_images(data: Path) -> ImageSet:
     """Training images and, behind them, test images."""
     train, test = load_images(data, "train"), load_images(data, "test")
     return ImageSet(
-        images=torch.cat([train.images, test.images]),
-        labels=torch.cat([train.labels, test.labels]),
-        names=train.names,
+        images=torch.cat([train.images, test.images]), labels=torch.cat([train.labels, test.labels]), names=train.names
     )
 
 
@@ -123,12 +121,7 @@ FINAL_FILE = "final.pt"
 
 
 def train_as_asked(
-    training: Training,
-    folder: Path,
-    images: ImageSet,
-    test: ImageSet,
-    context: TaskContext,
-    stamp: Stamp | None = None,
+    training: Training, folder: Path, images: ImageSet, test: ImageSet, context: TaskContext, stamp: Stamp | None = None
 ) -> tuple[Classifier, list[EpochRecord]]:
     """Train on as many workers as the configuration names. Raises AccuracyNotReached where it asks for more than came.
 

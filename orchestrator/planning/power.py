@@ -44,7 +44,7 @@ from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, LoadedSweep, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.parts import CLASSES, LabelledData
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
-from smoothsweep.tasks.counts import test_count
+from smoothsweep.tasks.settings import test_count
 
 TELL = 0.1
 """The difference that is asked about where the user asks about none, a fraction."""

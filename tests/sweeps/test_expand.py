@@ -1,19 +1,26 @@
-"""The cells of a sweep: listed ones beside the grid, whole attacks as values of it, columns, and what is refused."""
+"""The cells of a sweep: listed ones beside the grid, whole attacks as values of it, columns; which priors and public
+images are read, and what is refused."""
+
+from __future__ import annotations
 
 import copy
+from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import tiny_sweep, write_tiny
 
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import COLUMNS, CellMaker, axis_keys, axis_names, check, expand, values_text
+from smoothsweep.sweeps.expand import COLUMNS, CellMaker, LoadedSweep, axis_keys, axis_names, check, expand, values_text
 from smoothsweep.sweeps.load import load_sweep
+from tests.core.attacks.examples import example, needed
 
 CELLS = [
     {"recipe.architecture": "resnet_small", "attack.steps": 3},
@@ -21,7 +28,7 @@ CELLS = [
 ]
 PPA = tiny_sweep()["attack"]
 CONTROL = {"kind": "random_latents", "selected": 2}
-ATTACKS = [
+OF_A_GRID = [
     {"kind": "ppa", **PPA},
     {"kind": "ppa", **PPA, "loss": "cross_entropy"},
     {"kind": "selection_only", "pool": PPA["pool"], "selected": 2},
@@ -71,7 +78,7 @@ def test_axis_names_are_short_and_unambiguous():
 
 
 def test_every_recipe_meets_every_attack_and_shares_what_they_agree_on(tmp_path):
-    found = trials_of(loaded(tmp_path, **attacked(*ATTACKS)))
+    found = trials_of(loaded(tmp_path, **attacked(*OF_A_GRID)))
     told = [recipe_fields(trial) for trial in found[:4]]
     assert [one["attack"] for one in told] == ["ppa poincare", "ppa cross_entropy", "selection_only", "random_latents"]
     assert [one["attack_access"] for one in told] == ["gradients", "gradients", "scores", "none"]
@@ -191,3 +198,74 @@ def test_cells_made_one_after_the_other_are_those_made_alone(tmp_path, cells):
         together = outcome(lambda one: make(one).settings, values)
         assert together == outcome(lambda one: alone(sweep, one), values)
     assert (sweep.raw, cells) == before, "what the file says is not changed by making cells of it"
+
+
+GMI, RLB = {"kind": "gmi", "gan": {"batch_size": 8}}, {"kind": "rlb_mi"}
+OWN = {**RLB, "generator": "general_gan", "gan": {"batch_size": 8}}
+JUDGES = {"evaluator": tiny_sweep()["judges"]["evaluator"]}
+
+
+def expanded(tmp_path, attacks, **changes):
+    raw = tiny_sweep(judges=JUDGES, **changes)
+    raw["recipe"]["image_size"] = raw["judges"]["evaluator"]["image_size"] = 32
+    raw["grid"], raw["attack"] = {**raw["grid"], "attack": attacks}, attacks[0]
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump({key: value for key, value in raw.items() if value is not None}, sort_keys=False))
+    return expand(load_sweep(path))
+
+
+@pytest.mark.parametrize(
+    ("attacks", "changes"),
+    [
+        ([GMI], {"prior": None}),
+        ([GMI, OWN], {"prior": None}),
+        ([PPA, GMI], {}),
+        ([OWN, RLB], {}),
+        ([PPA, GMI], {"prior": {"kind": "shipped"}}),  # the public images are GMI's
+        ([PPA], {"prior": {"kind": "shipped"}, "public": None}),
+    ],
+    ids=str,
+)
+def test_what_one_attack_of_the_sweep_reads_is_taken(tmp_path, attacks, changes):
+    assert len(expanded(tmp_path, attacks, **changes)) == 2 * len(attacks)
+
+
+@pytest.mark.parametrize(("verify", "taken"), [(None, True), (True, True), (False, False)])
+def test_verification_reads_the_public_images_whatever_the_prior(tmp_path, verify, taken):
+    """They are its strangers, also where the prior is fitted already."""
+    raw = tiny_sweep(judges={"embedder": {"name": "synthetic", "verify": verify}}, prior={"kind": "shipped"})
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+    if taken:
+        assert expand(load_sweep(path))
+    else:
+        with pytest.raises(InputError, match="public: expected none, since a shipped prior is already fitted"):
+            expand(load_sweep(path))
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_every_attack_decodes_by_what_it_reads(kind):
+    """What is read includes whatever parts are made of, so that no prior is missed and none asked for in vain."""
+    attack = make_attack(kind, **needed(kind))
+    decoders = {decoder for _, _, decoder, _ in example(kind).DECLARED.values()}
+    assert attack.decoder in decoders and set(attack.needs) <= attack.reads
+    if attack.leaves_images:
+        return  # which may come of no latents at all
+    assert attack.decoder in attack.reads and ("prior" in attack.reads) == (attack.decoder == "prior")
+
+
+def test_imagenette_has_ten_classes_whether_the_file_says_so_or_not():
+    with pytest.raises(InputError, match=r"recipe\.poison\.target: expected a class below 10, got 10"):
+        load_sweep(Path("table12"), ["recipe.poison={kind: badnets, target: 10}", "grid={}", "baseline={}"])
+
+
+def test_a_clean_target_is_shared_with_sweeps_that_know_of_no_poison():
+    """The key's being there changes no fingerprint of what was trained before."""
+    targets = []
+    for poison in (None, {"kind": "badnets"}, {"kind": "badnets", "seed": 1}):
+        given = tiny_sweep(attack=None, judges={}, prior=None, public=None, grid={}, baseline={})
+        given["recipe"] |= {"poison": poison} if poison else {}
+        (cell,) = expand(LoadedSweep(sweep=check(given, "s"), raw=given, intro="", source="s"))
+        targets += [stage for stage in Trial(cell=cell, seed=1).stages if stage.name == "target"]
+    assert "poison" not in targets[0].config and "poison" not in targets[1].config
+    assert len({target.fingerprint for target in targets}) == 3
