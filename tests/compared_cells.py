@@ -5,9 +5,8 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.result.cells import Summary
-from smoothsweep.orchestrator.result.estimates import Sample, Settings
+from smoothsweep.orchestrator.result.estimates import Sample
 
-QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]
 
 
@@ -34,7 +33,7 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
 
 
 def cells(frame, samples, **asked):
-    return Summary(frame=frame, samples=samples, settings=QUICK, **asked)
+    return Summary(frame=frame, samples=samples, **asked)
 
 
 def with_gaps(summary):

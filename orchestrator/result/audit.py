@@ -341,13 +341,13 @@ def read_audit(
     frame = frame[frame[metric].notna() & (frame["recipe"] == own)]
     order = {"control": True, metric: summary.spec.sign < 0}
     rows = [int(row) for row in frame.sort_values([*order], ascending=[*order.values()], kind="stable").index]
-    if not rows or not (summary.rows(metric) or summary.frame["control"].all()):
+    if not rows or not (summary.worst(metric) or summary.frame["control"].all()):
         return None  # attacks that failed are no answer
     strongest, control = rows[0], next((row for row in rows if frame.loc[row, "control"]), None)
     attacked, beyond = not frame.loc[strongest, "control"], NOTHING
     if can_tell and attacked and control is not None:
         sides = (summary.samples[row][metric] for row in (strongest, control))
-        beyond = compare(summary.spec, *sides, summary.settings, among=max(1, len(summary.attacks)))
+        beyond = compare(summary.spec, *sides, among=max(1, len(summary.attacks)))
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else math.nan
     return Audit(
         **known,
@@ -409,7 +409,7 @@ def _beside(data: ReportData, summary: Summary, own: str, planned: Mapping[str, 
 
     Device-seconds leave out stages that are shared with the model (data, prior, the judges' networks).
     """
-    rows, reference = summary.rows(summary.deciding), summary.baseline_recipe
+    rows, reference = summary.worst(summary.deciding), summary.baseline_recipe
     if reference is None or reference not in rows or own not in rows or len(rows) < 2:
         return ()
     links = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeVar
 
@@ -20,12 +20,13 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.data import Axis, Defended, Measured
 from smoothsweep.orchestrator.result.estimates import (
+    LEVEL,
     NOTHING,
+    SEED,
     Checks,
     Comparison,
     Evidence,
     Seeds,
-    Settings,
     compare,
     compared,
     labelled,
@@ -137,16 +138,6 @@ class Stop:
     comparison: LeakComparison
 
 
-def answer_of(comparison: LeakComparison, smallest: float, *, is_last: bool) -> Answer:
-    """What a look answers. smallest: the smallest difference of interest."""
-    low, high = comparison.low, comparison.high
-    if comparison.is_clear:
-        return "told"
-    if low is not None and high is not None and settled(low, high, smallest=smallest):
-        return "small"
-    return "undecided" if is_last else "open"
-
-
 Samples = Sequence[Mapping[str, Seeds]]
 """Of each row of the frame: metric -> seed -> sample."""
 
@@ -159,7 +150,7 @@ def once(method: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(method)
     def kept(self: Summary, *names: str | None) -> T:
-        key = (method.__name__, *filter(None, names))
+        key = (method, *filter(None, names))
         if key not in self.known:
             self.known[key] = method(self, *names)
         return self.known[key]
@@ -196,7 +187,6 @@ class Summary:
     samples: Samples
     all_samples: Samples = ()
     rows_of_baselines: Sequence[int | None] = ()
-    settings: Settings = field(default_factory=Settings)
     axes: tuple[Axis, ...] = ()
     baseline_recipe: str | None = None
     primary: str | None = None
@@ -289,7 +279,7 @@ class Summary:
     def worst(self, metric: str, access: str | None = None) -> Mapping[str, int]:
         """Complete recipe -> its row under the attack that works best against it, over the seeds that all share, by the
         numbers that recipes are compared by. access: as of `cases`."""
-        cases, attacked = self.cases(metric, access), self._attacked(access)
+        cases, attacked = self.cases(metric, access), self.attacked(access)
         leaks = self._leaks_of(metric, cases, self.samples)
         return {
             recipe: max(
@@ -298,14 +288,6 @@ class Summary:
             )[1]
             for recipe in cases.recipes
         }
-
-    def rows(self, metric: str, attack: str | None = None) -> Mapping[str, int]:
-        """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it, of the recipes
-        that have met every attack."""
-        if attack is None:
-            return self.worst(metric)
-        mine = self.frame.loc[(self.frame["attack"] == attack) & self.frame[metric].notna(), "recipe"]
-        return {recipe: int(row) for row, recipe in mine.items()}
 
     def leaks(self, metric: str) -> dict[str, float]:
         """Recipe -> leak, small is good, under the attack that works best by this metric."""
@@ -331,7 +313,7 @@ class Summary:
         access: count only the attacks that see no more of a target than that.
         """
         means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
-        for recipe, under in self._attacked(access).items():
+        for recipe, under in self.attacked(access).items():
             rows = [row for _, row in under if not is_null(means[row])]
             floor, accuracies = self.min_test_acc, [self.frame.loc[row, "test_acc"] for row in rows]
             if rows and (floor is None or any(accuracy >= floor for accuracy in accuracies)):
@@ -342,13 +324,13 @@ class Summary:
     def _met(self, metric: str, samples: Samples, access: str | None = None) -> dict[str, dict[str, set[int]]]:
         """Recipe -> attack -> the seeds under which the metric was measured; every recipe, controls left out."""
         met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
-        for recipe, under in self._attacked(access).items():
+        for recipe, under in self.attacked(access).items():
             for attack, row in under:
                 met[recipe].setdefault(attack, set()).update(samples[row].get(metric, ()))
         return met
 
     @once
-    def _attacked(self, access: str | None = None) -> dict[str, list[tuple[str, int]]]:
+    def attacked(self, access: str | None = None) -> dict[str, list[tuple[str, int]]]:
         """Recipe -> (attack, row) of its attacks, controls left out."""
         allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(access or ACCESS_LEVELS[-1]) + 1]
         by_attack: dict[str, list[tuple[str, int]]] = {}
@@ -361,7 +343,7 @@ class Summary:
         """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
         if not cases.recipes:
             return {}
-        attacked = self._attacked()
+        attacked = self.attacked()
         named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
         flat, _ = rates([samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
         matrices = metric_of(metric).sign * flat.reshape(len(named), len(cases.seeds), -1)
@@ -396,7 +378,7 @@ class Summary:
         if not rows:
             return None
         compares_leaks = by == metric and metric_of(metric).is_leak
-        leaks = self._compared(metric, cases, self.samples, level=self.settings.level) if compares_leaks else None
+        leaks = self._compared(metric, cases, self.samples, level=LEVEL) if compares_leaks else None
         evidence = replace(self.gather(metric, rows, cases.seeds, leaks), missing=cases.missing)
         if leaks is None or self.looks is None:
             return evidence
@@ -444,9 +426,7 @@ class Summary:
         values, by_class = stacked(mine, kept, shared, spec.sign)
         comparisons = leaks.pairs if leaks is not None and leaks.by_pair else None
         if comparisons is None and len(values) > 1:
-            comparisons = compare_recipes(
-                values, level=self.settings.level, reference=baseline, span=spec.span, p_values=False
-            )
+            comparisons = compare_recipes(values, level=LEVEL, reference=baseline, span=spec.span, p_values=False)
         return Evidence(
             metric=metric,
             sign=spec.sign,
@@ -463,7 +443,8 @@ class Summary:
                 reference=baseline,
                 comparisons=comparisons,
                 span=spec.span,
-                **asdict(self.settings),
+                level=LEVEL,
+                seed=SEED,
             ),
         )
 
@@ -485,7 +466,7 @@ class Summary:
 
     def _alone(self, metric: str, row: int, reference: int, among: int) -> Comparison:
         seeds = (self.samples[each].get(metric, {}) for each in (row, reference))
-        return compare(metric_of(metric), *seeds, self.settings, among=among)
+        return compare(metric_of(metric), *seeds, among=among)
 
     def reduction(self, metric: str, recipe: str, reference: str) -> LeakComparison | None:
         """How much less a recipe leaks than a reference by a leak metric, each under its strongest attack. None where
@@ -526,7 +507,10 @@ class Summary:
             for recipe, found in self._compared(metric, cases, self.all_samples, **how).verdicts.items():
                 # A p-value beside the error of all looks, as the interval of this look is beside its own.
                 p = None if found.p is None else min(1.0, found.p * looks.alpha / error)
-                answer = answer_of(found, looks.smallest, is_last=is_last)
+                answer: Answer = "told" if found.is_clear else "undecided" if is_last else "open"
+                low, high = found.low, found.high
+                if answer != "told" and low is not None and high is not None:
+                    answer = "small" if settled(low, high, smallest=looks.smallest) else answer
                 by_recipe[recipe] = Stop(look=number + 1, answer=answer, comparison=replace(found, p=p))
             pending = [recipe for recipe in able if recipe != baseline and by_recipe[recipe].answer == "open"]
         return by_recipe
@@ -587,8 +571,8 @@ class Summary:
         found: dict[int, Comparison] = {}
         if shared and len(kept) > 1:
             values, _ = stacked(measured, kept, shared)
-            level, span = self.settings.level, metric_of(metric).span
-            together = compare_recipes(values, level=level, among=among, span=span, p_values=False)
+            span = metric_of(metric).span
+            together = compare_recipes(values, level=LEVEL, among=among, span=span, p_values=False)
             for pair in (together.between(row, str(other)) for row in kept if row != str(other)):
                 mine = pair.second if pair.first == str(other) else pair.first
                 found[int(mine)] = compared(pair, len(shared), turn=1 if pair.first == mine else -1)

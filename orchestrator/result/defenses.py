@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses
 from smoothsweep.core.metrics.comparisons import is_kept
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.prose import sections
 from smoothsweep.orchestrator.result.data import ReportData, Spent
-from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, comparison_columns, margin_words
+from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, comparison_columns
 from smoothsweep.orchestrator.result.estimates import NOTHING
-from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing
+from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing, points
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.tasks.registry import stage_title
 
@@ -36,7 +35,7 @@ Words = Mapping[str, RecipeWords]
 def by_setting(summary: Summary) -> dict[str, dict[str, RecipeWords]]:
     """Setting (the defender's other axes in words, empty without any) -> its recipes: plain training, then by defense,
     weakest first, combinations last. {} where the sweep tries fewer than two defenses, as nothing is there to group."""
-    order = family_keys(summary)
+    order = list(families(summary))
     if len(order) < 2:
         return {}
 
@@ -54,24 +53,16 @@ def by_setting(summary: Summary) -> dict[str, dict[str, RecipeWords]]:
     return {setting: found[setting] for setting in dict.fromkeys(one.setting for one in summary.defenses.values())}
 
 
-def family_keys(summary: Summary) -> list[str]:
-    """The families that the sweep tries, in the order of the table of defenses, then others in order of appearance.
-
-    Plain training is no family.
-    """
+def families(summary: Summary) -> dict[str, int]:
+    """Family that the sweep tries -> the place of its colour and mark, the same in every report for those of the table
+    of defenses; others follow in order of appearance. Plain training is no family."""
     met = dict.fromkeys(defended.words.family for defended in summary.defenses.values() if not defended.words.plain)
-    places = {key: _place(key) for key in met}
-    known = sorted((key for key in met if places[key] is not None), key=lambda key: present(places[key], key))
-    return [*known, *(key for key in met if places[key] is None)]
-
-
-def family_index(summary: Summary, key: str) -> int:
-    """The index of a family's colour and marker, the same in every report for defenses of the table."""
-    place = _place(key)
-    if place is not None:
-        return place
-    strangers = [other for other in family_keys(summary) if _place(other) is None]
-    return len(known_defenses()) + strangers.index(key)
+    table, places = known_defenses(), {}
+    for key in met:
+        # Smoothing is the first of the table; reading the table would import torch.
+        at = 0 if key == SMOOTHING else table.index(key) if key in table else None
+        places[key] = len(table) + sum(place >= len(table) for place in places.values()) if at is None else at
+    return dict(sorted(places.items(), key=itemgetter(1)))
 
 
 def family_columns(summary: Summary, recipe: str) -> dict[str, Any]:
@@ -79,7 +70,7 @@ def family_columns(summary: Summary, recipe: str) -> dict[str, Any]:
     defended = summary.defenses.get(recipe)
     if defended is None or defended.words.plain:
         return {"family": defended and NONE, "family_place": None}
-    return {"family": defended.words.family, "family_place": family_index(summary, defended.words.family)}
+    return {"family": defended.words.family, "family_place": families(summary)[defended.words.family]}
 
 
 def numbers_of(summary: Summary) -> dict[str, float]:
@@ -93,22 +84,15 @@ def numbers_of(summary: Summary) -> dict[str, float]:
     return {recipe: float(value) for recipe, value in values.items()}
 
 
-def _place(key: str) -> int | None:
-    """Position of a family in the table of defenses, smoothing first; None for a family outside the table."""
-    if key == SMOOTHING:
-        return 0  # the first of the table; reading the table would import torch
-    known = known_defenses()
-    return known.index(key) if key in known else None
-
-
 def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of the frame `defenses`, and of each setting what holds for all of its recipes and for every defense:
     `floor` of the test accuracy, `plain`, `reference` and its `words`, `families`, each with `sentence`, `curves`."""
     rows, facts = [], []
     measured = summary.primary is not None and summary.primary in summary.measured
+    at = summary.worst(summary.deciding) if measured else {}
+    frame, accurate = summary.frame, summary.frame["test_acc"].fillna(-1.0) if measured else {}
     for setting, words in by_setting(summary).items() if measured else ():
         plain = next((recipe for recipe, one in words.items() if one.plain), None)
-        frame = summary.frame
         stated = frame.loc[frame["is_baseline"] & frame["recipe"].isin(words), "recipe"].unique()
         reference = str(stated[0]) if len(stated) == 1 else plain
         mine = _rows(data, summary, words, plain, reference)
@@ -116,17 +100,23 @@ def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, An
         floor = float(accuracy.iloc[0]) - CHEAP if len(accuracy) else None
         floor = floor if summary.min_test_acc is None else summary.min_test_acc
         against = "plain training" if plain is not None and reference == plain else f"the baseline ({reference})"
-        families = []
+        described = []
         for key in dict.fromkeys(row["family"] for row in mine if row["family"] != NONE):
             own = [row for row in mine if row["family"] == key]
-            _mark_best(summary, own, floor)
+            judged = [row for row in own if row["recipe"] in at]
+            for row in judged:
+                row["is_accurate"] = bool(floor is None or accurate[at[row["recipe"]]] >= floor)
+            if enough := [row for row in judged if row["is_accurate"]]:
+                min(enough, key=lambda row: summary.leak(at[row["recipe"]]))["is_best"] = True
+            elif judged:  # none is accurate enough: the most accurate
+                max(judged, key=lambda row: accurate[at[row["recipe"]]])["is_best"] = True
             first, known = words[own[0]["recipe"]], None if key == SMOOTHING else family_of(key)
             why = known.why if known else "its weakest setting is not known here"
-            families.append(
+            described.append(
                 {
                     "key": key,
                     "name": first.name,
-                    "place": family_index(summary, key),
+                    "place": families(summary)[key],
                     "why": "" if first.starts_plain else why,
                     "sentence": family_sentence(summary, own, against),
                     "curves": curves_of({row["recipe"]: words[row["recipe"]] for row in own}, words, plain),
@@ -134,7 +124,7 @@ def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, An
             )
         rows += [row | {"setting": setting} for row in mine]
         held = {"setting": setting, "floor": floor, "plain": plain, "reference": reference, "words": against}
-        facts.append(held | {"families": families})
+        facts.append(held | {"families": described})
     return rows, facts
 
 
@@ -142,10 +132,10 @@ def _rows(
     data: ReportData, summary: Summary, words: Words, plain: str | None, reference: str | None
 ) -> list[dict[str, Any]]:
     """The rows of one setting, without `is_best` of defenses."""
-    at, spent, rows = summary.rows(summary.deciding), training_costs(data, summary, words, plain), []
+    at, spent, rows = summary.worst(summary.deciding), training_costs(data, summary, words, plain), []
     for recipe, one in words.items():
         leak, accuracy = None, NOTHING
-        if recipe in at and reference in at and reference != recipe:
+        if reference is not None and reference != recipe and {recipe, reference} <= {*at}:
             leak = summary.reduction(summary.deciding, recipe, reference)
             accuracy = summary.compare("test_acc", at[recipe], at[reference])
         columns = comparison_columns(leak, reference)
@@ -170,19 +160,6 @@ def _rows(
 
 
 REDUCTION = ("reduction", "reduction_low", "reduction_high")
-
-
-def _mark_best(summary: Summary, rows: Sequence[dict[str, Any]], floor: float | None) -> None:
-    """Mark the recipe that leaks least of those that reach the accuracy floor; where none does, the most accurate."""
-    at, accuracy = summary.rows(summary.deciding), summary.frame["test_acc"].fillna(-1.0)
-    known = [row for row in rows if row["recipe"] in at]
-    for row in known:
-        row["is_accurate"] = bool(floor is None or accuracy[at[row["recipe"]]] >= floor)
-    enough = [row for row in known if row["is_accurate"]]
-    if enough:
-        min(enough, key=lambda row: summary.leak(at[row["recipe"]]))["is_best"] = True
-    elif known:
-        max(known, key=lambda row: accuracy[at[row["recipe"]]])["is_best"] = True
 
 
 def curves_of(mine: Words, every: Words, plain: str | None) -> list[tuple[str, list[str]]]:
@@ -235,7 +212,7 @@ def family_sentence(summary: Summary, rows: Sequence[Mapping[str, Any]], against
         "against": against,
         "spec": summary.spec,
         "accuracy": ACCURACY,
-        "margin": margin_words(summary.accuracy_margin),
+        "margin": points(ACCURACY, summary.accuracy_margin),
         "kept": lambda row: is_kept(row["accuracy_low"], row["accuracy_high"], summary.accuracy_margin),
         **{one.__name__: one for one in (count, difference, is_null, listing)},
     }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.metrics.comparisons import is_kept
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison, Word
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
@@ -156,21 +155,6 @@ PLACE = "smoothsweep.orchestrator.result"
 """Where the files of sentences lie."""
 
 
-def accuracy_kept(gap: Comparison, margin: float) -> bool:
-    """Whether the whole interval of the difference lies above minus the margin."""
-    return gap.n > 0 and is_kept(gap.low, gap.high, margin)
-
-
-def accuracy_gap(gap: Comparison) -> str:
-    """A difference as text, such as `-0.6 points [-1.6, +0.5]`."""
-    return difference(ACCURACY, gap.difference, gap.low, gap.high)
-
-
-def margin_words(margin: float) -> str:
-    """A margin as text, such as `1.0 point`."""
-    return points(ACCURACY, margin)
-
-
 NOTHING_LESS = 1e-9
 """Smaller differences of means, with their intervals, count as 0: they come from rounding."""
 
@@ -183,14 +167,6 @@ SIDE = 12
 
 LONG = 34
 """Number of letters from which a figure writes a recipe's name in two lines."""
-
-
-def judges_shown(summary: Summary) -> list[str]:
-    """The leak metrics that get a panel: the measured hit rates and the metric that decides."""
-    judges = [key for key in CLASS_METRICS if key in summary.measured]
-    if summary.primary and summary.primary not in judges:
-        judges.insert(0, summary.primary)
-    return judges
 
 
 def shown_rows(summary: Summary) -> list[int]:
@@ -257,10 +233,12 @@ def gap_columns(summary: Summary, key: str, cell: Mapping[str, Any]) -> dict[str
             return as_gap(key, verdict)
     if not gap.verdict:
         return as_gap(key, None)
-    if not spec.is_leak:
-        return _gap(key, gap.difference, gap.low, gap.high, gap.verdict)
-    own = cell["reference_recipe"] == cell["recipe"]
-    return _gap(key, *reduction_of(spec, gap).values(), (row_word(spec, gap) if own else "") or "")
+    if spec.is_leak:
+        own = cell["reference_recipe"] == cell["recipe"]
+        told = (*reduction_of(spec, gap).values(), (row_word(spec, gap) if own else "") or "")
+    else:
+        told = (gap.difference, gap.low, gap.high, gap.verdict)
+    return dict(zip((f"{key}{end}" for end in GAP), told, strict=True))
 
 
 def reduction_of(spec: Metric, gap: Comparison) -> dict[str, float]:
@@ -269,15 +247,10 @@ def reduction_of(spec: Metric, gap: Comparison) -> dict[str, float]:
     return {"reduction": -spec.sign * gap.difference, "reduction_low": low, "reduction_high": high}
 
 
-def as_gap(key: str, comparison: LeakComparison | None) -> dict[str, Any]:
+def as_gap(key: str, of: LeakComparison | None) -> dict[str, Any]:
     """A comparison of recipes by a leak as such columns; nulls without one."""
-    if comparison is None:
-        return _gap(key, None, None, None, None)
-    return _gap(key, comparison.reduction, comparison.low, comparison.high, comparison.word)
-
-
-def _gap(key: str, *columns: Any) -> dict[str, Any]:
-    return {f"{key}{end}": value for end, value in zip(GAP, columns, strict=True)}
+    told = (None,) * 4 if of is None else (of.reduction, of.low, of.high, of.word)
+    return dict(zip((f"{key}{end}" for end in GAP), told, strict=True))
 
 
 GAP = ("_gap", "_gap_low", "_gap_high", "_word")
@@ -299,10 +272,9 @@ def judges_lead(summary: Summary) -> str:
 
 def chosen_recipes(summary: Summary) -> list[str]:
     """The chosen recipe, its runners-up, the frontier and the baseline, by rising leak; at most `SIDE` recipes."""
-    ranked, choice = (
-        sorted(summary.compared.compared, key=lambda recipe: summary.spec.sign * summary.compared.mean(recipe)),
-        summary.compared.recommendation,
-    )
+    evidence = summary.compared
+    ranked = sorted(evidence.compared, key=lambda recipe: evidence.sign * evidence.mean(recipe))
+    choice = evidence.recommendation
     if len(ranked) <= SIDE:
         return ranked
     first = {choice.best, summary.baseline_recipe}
@@ -311,24 +283,11 @@ def chosen_recipes(summary: Summary) -> list[str]:
     return [recipe for recipe in ranked if recipe in chosen]
 
 
-def sheet_recipes(summary: Summary) -> list[str]:
-    """The recipes that get a column of pictures: all where they are few, else those that a decision is about."""
-    if len(summary.recipes) <= SIDE or summary.evidence is None:
-        return summary.recipes
-    return chosen_recipes(summary) if summary.evidence.pairs else summary.recipes[:SIDE]
-
-
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed", "membership_auc")
 KNOWLEDGE = "xi_train"
 """The knowledge-extraction metric that tables show: that of the training split, as in the paper's tables."""
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face", *INTEGRITY)
 """The metrics of the first table; the rest follow in the table of everything measured."""
-
-
-def too_inaccurate(summary: Summary) -> str:
-    """The phrase for a recipe below `min_test_acc`; empty where none is set."""
-    floor = summary.min_test_acc
-    return "" if floor is None else f"test accuracy below {number(metric_of('test_acc'), floor)}"
 
 
 def shown_metrics(summary: Summary) -> list[str]:
@@ -350,21 +309,14 @@ def incomplete_lines(summary: Summary) -> tuple[str, ...]:
     if summary.primary is None:
         return blind
     if summary.by_setting:
-        return (*blind, *_unfinished_settings(summary))
+        planned = {row: cell["n"] + cell["missing"] + cell["failed"] for row, cell in summary.cells.items()}
+        short = {row: cell for row, cell in summary.cells.items() if cell["n"] < planned[row]}
+        lacking = listing(
+            f"{named(setting_name(summary, cell))} ({cell['n']} of {planned[row]} seeds)" for row, cell in short.items()
+        )
+        return (*blind, f"Not finished: {lacking}.") if short else blind
     cases = summary.cases(summary.primary)
     return (*blind, *incomplete_sentences(cases, planned=summary.attacks))
-
-
-def _unfinished_settings(summary: Summary) -> tuple[str, ...]:
-    """Sentences on settings of an attack that lack seeds."""
-    short = [cell for cell in summary.cells.values() if cell["missing"] or cell["failed"]]
-    if not short:
-        return ()
-    lacking = listing(
-        f"{named(setting_name(summary, cell))} ({cell['n']} of {cell['n'] + cell['missing'] + cell['failed']} seeds)"
-        for cell in short
-    )
-    return (f"Not finished: {lacking}.",)
 
 
 def incomplete_sentences(
@@ -375,39 +327,33 @@ def incomplete_sentences(
     planned: every attack of the sweep, whether it ran or not. words: name in `cases` -> label in sentences; None where
     the names are labels.
     """
-    lines, words = [], words or {}
+    lines, labels = [], words or {}
+
+    def seeds_of(seeds: Sequence[int]) -> str:
+        return f"seed{'s' if len(seeds) > 1 else ''} {listing(map(str, seeds))}"
+
+    def lacks(lacking: Mapping[str, Sequence[int]]) -> str:
+        """A phrase such as `lacks Poincaré: seeds 41 and 42`."""
+        of_attacks = ((labels.get(attack, attack), seeds_of(seeds)) for attack, seeds in lacking.items())
+        return f"lacks {'; '.join(': '.join(filter(None, part)) for part in of_attacks)}"
+
     if cases.missing and cases.attacks:
-        sentences = [
-            f"{named(words.get(recipe, recipe))} ({_lacks(lacking, words)})"
-            for recipe, lacking in list(cases.missing.items())[:NAMED]
-        ]
+        first = list(cases.missing.items())[:NAMED]
+        sentences = [f"{named(labels.get(recipe, recipe))} ({lacks(lacking)})" for recipe, lacking in first]
         rest = len(cases.missing) - len(sentences)
         names = listing([*sentences, count(rest, "other recipe")] if rest else sentences)
         lines.append(f"Incomplete, and so compared with no other recipe: {names}.")
     if cases.unused:
-        which, them = ("Seed", "it") if len(cases.unused) == 1 else ("Seeds", "them")
-        verb = "is" if len(cases.unused) == 1 else "are"
-        listed = f"{which} {_listed(cases.unused)} {verb}"
-        lines.append(f"{listed} left out, since too few recipes have results of every attack under {them} so far.")
+        verb, them = ("is", "it") if len(cases.unused) == 1 else ("are", "them")
+        lines.append(
+            f"{start(seeds_of(cases.unused))} {verb} left out, since too few recipes have results of every attack "
+            f"under {them} so far."
+        )
     unmet = [attack for attack in planned if attack not in cases.attacks]
     if unmet and cases.attacks:
-        names = listing(words.get(attack, attack) for attack in unmet)
+        names = listing(labels.get(attack, attack) for attack in unmet)
         lines.append(f"No recipe has results of {names} yet; no statement here covers it.")
     return tuple(lines)
-
-
-def _lacks(lacking: Mapping[str, Sequence[int]], words: Mapping[str, str]) -> str:
-    """A phrase such as `lacks Poincaré: seeds 41 and 42`."""
-    parts = []
-    for attack, seeds in lacking.items():
-        which = f"seed{'s' if len(seeds) > 1 else ''} {_listed(seeds)}"
-        name = words.get(attack, attack)
-        parts.append(f"{name}: {which}" if name else which)
-    return f"lacks {'; '.join(parts)}"
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return listing(str(seed) for seed in seeds)
 
 
 SETTING_WORDS = {REDUCES: "finds less", LEAKS_MORE: "finds more", INCONCLUSIVE: INCONCLUSIVE}
@@ -447,12 +393,19 @@ SHORT = 6
 
 def screen_facts(summary: Summary) -> dict[str, Any]:
     """What figures and tables show: the recipes with pictures, those with a line of their own, the first screen's."""
+    judges = [key for key in CLASS_METRICS if key in summary.measured]
+    if summary.primary and summary.primary not in judges:
+        judges.insert(0, summary.primary)
+    pictured = summary.recipes
+    if len(pictured) > SIDE and summary.evidence is not None:
+        pictured = chosen_recipes(summary) if summary.evidence.pairs else pictured[:SIDE]
+    spec = first_measured(summary)
     return {
         "metrics": summary.measured,
         "key_metrics": tuple(shown_metrics(summary)),
-        "judges": tuple(judges_shown(summary)),
-        "first_metric": None if (spec := first_measured(summary)) is None else spec.key,
-        "pictured": tuple(sheet_recipes(summary)),
+        "judges": tuple(judges),
+        "first_metric": None if spec is None else spec.key,
+        "pictured": tuple(pictured),
         "lines": tuple(shown_rows(summary)),
         "first_screen": tuple(map(int, first_rows(summary))),
     }

@@ -41,18 +41,10 @@ Seeds = Mapping[int, Sample]
 """The samples of one metric in one cell, by seed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How intervals are computed.
-
-    Attributes:
-        level: Their coverage.
-        resamples, seed: Number and seed of the resamples that are drawn for a recommendation.
-    """
-
-    level: float = 0.95
-    resamples: int = 2000
-    seed: int = 0
+LEVEL = 0.95
+"""Coverage of every interval."""
+SEED = 0
+"""Of the resamples that are drawn for a recommendation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,19 +66,31 @@ class Comparison:
 NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
 
 
+def rows_by_trial(per_class: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+    """Trial -> its rows by class, in the order of the classes."""
+    groups = () if per_class is None else per_class.groupby("trial")
+    return {str(trial): rows.set_index("class").sort_index() for trial, rows in groups}
+
+
 def collect(
-    trials: pd.DataFrame, per_class: pd.DataFrame | None, test_images: int | None = None
+    trials: pd.DataFrame, by_trial: Mapping[str, pd.DataFrame], test_images: int | None = None
 ) -> dict[str, dict[int, Sample]]:
     """metric -> seed -> sample, from the trials that are done. test_images: of the private data, None if not known."""
     samples: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
     known = trials.filter(["trial", "seed", *dict.fromkeys((*BY_KEY, *map(images_column, OWN)))])
     for trial in known[trials["status"] == "done"].to_dict("records"):
-        rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
-        for key in BY_KEY:
+        rows = by_trial.get(trial["trial"])
+        for key, spec in BY_KEY.items():
             if key in trial and not is_null(trial[key]):
-                images, counts = _counted(trial, rows, BY_KEY[key], test_images)
+                images, counts = _counted(trial, rows, spec, test_images)
+                by_class = None
+                if rows is not None and key in CLASS_METRICS and key in rows:
+                    by_class = rows[key].dropna().astype(float)
                 samples[key][int(trial["seed"])] = Sample(
-                    value=float(trial[key]), by_class=_by_class(rows, key), images=images, counts=counts
+                    value=float(trial[key]),
+                    by_class=None if by_class is None or by_class.empty else by_class,
+                    images=images,
+                    counts=counts,
                 )
     return samples
 
@@ -97,7 +101,7 @@ def images_column(metric: str) -> str:
 
 
 OWN = tuple(key for key, spec in BY_KEY.items() if spec.counted == "own images")
-"""Rates of images that their stage chose: a trial's row says how many (`reading.derived`)."""
+"""Rates of images that their stage chose: a trial's row says how many."""
 
 
 def _counted(
@@ -115,43 +119,38 @@ def _counted(
     column = None if judge is None or spec.counted is None else images_column(judge)
     if rows is None or column not in rows.columns:
         return None, None
-    counts = rows[column].set_axis(rows["class"]).dropna().astype(int)
+    counts = rows[column].dropna().astype(int)
     if spec.counted == "classes":
         return len(counts) or None, None
     return (int(counts.sum()), counts) if len(counts) else (None, None)
-
-
-def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
-    if rows is None or key not in CLASS_METRICS or key not in rows.columns:
-        return None
-    hits = rows[key].set_axis(rows["class"]).dropna().astype(float).sort_index()
-    return hits if len(hits) else None
 
 
 def rates(samples: Sequence[Sample]) -> tuple[np.ndarray, bool]:
     """Hit rates [samples, classes] of the classes that all samples have, else values [samples, 1]; and which it is."""
     hits = [sample.by_class for sample in samples if sample.by_class is not None]
     if len(hits) == len(samples):
+        if all(by_class.index.equals(hits[0].index) for by_class in hits):
+            return np.stack([by_class.to_numpy() for by_class in hits]), True
         classes = reduce(pd.Index.intersection, (by_class.index for by_class in hits))
         if len(classes):
             return np.stack([by_class.loc[classes].to_numpy() for by_class in hits]), True
     return np.array([[sample.value] for sample in samples]), False
 
 
-def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Measured:
+def estimate(spec: Metric, seeds: Seeds) -> Measured:
     """The interval of a rate, over seeds and, where every seed has hit rates by class, over classes; of other metrics
     Student's t over seeds."""
     if not seeds:
         return Measured(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
     if spec.is_rate:
-        interval = _of_rates(spec, list(seeds.values()), settings)
+        interval = _of_rates(spec, list(seeds.values()))
     else:
-        interval = seed_mean_interval(values, level=settings.level, bounds=spec.range)
+        interval = seed_mean_interval(values, level=LEVEL, bounds=spec.range)
     return Measured(float(np.mean(values)), *ends(interval.low, interval.high), len(seeds))
 
 
-def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> Interval:
+def _of_rates(spec: Metric, samples: Sequence[Sample]) -> Interval:
     hits, by_class = rates(samples)
     counts = [sample.images for sample in samples if sample.images is not None]
     total = None
@@ -161,13 +160,12 @@ def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> In
     if by_class:
         in_all = hits.size / sum(len(present(sample.by_class, "by class")) for sample in samples)
         images = None if total is None else max(hits.size, round(total * in_all))
-        return rate_interval(hits, images=images, level=settings.level)
-    counts = samples[0].counts
-    groups = None if counts is None else len(counts)
-    return rate_interval(hits[:, 0], images=total, groups=groups, level=settings.level)
+        return rate_interval(hits, images=images, level=LEVEL)
+    groups = None if samples[0].counts is None else len(samples[0].counts)
+    return rate_interval(hits[:, 0], images=total, groups=groups, level=LEVEL)
 
 
-def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
+def compare(spec: Metric, mine: Seeds, reference: Seeds, *, among: int) -> Comparison:
     """`mine` minus `reference` by themselves, paired by seed and, where hit rates are known, by class; corrected for
     the `among` comparisons that this is one of. spec: the metric of both."""
     shared = [seed for seed in mine if seed in reference]
@@ -175,7 +173,7 @@ def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, 
         return NOTHING
     hits, _ = rates([cell[seed] for cell in (mine, reference) for seed in shared])
     sides = dict(zip(("mine", "reference"), np.split(hits, 2), strict=True))
-    (pair,) = compare_recipes(sides, level=settings.level, among=among, span=spec.span, p_values=False).pairs
+    (pair,) = compare_recipes(sides, level=LEVEL, among=among, span=spec.span, p_values=False).pairs
     return compared(pair, len(shared))
 
 
@@ -214,38 +212,32 @@ def judge_checks(known: Mapping[str, float | None], *, people: int | None, image
         images: Their test images.
     """
     measured = {key: float(value) for key, value in known.items() if value is not None and not is_null(value)}
-    by_ceiling = {
-        ceiling: _check(spec, ceiling, measured, people, images)
-        for ceiling, spec in FIRST.items()
-        if ceiling in measured
-    }
+    by_ceiling: dict[str, JudgeCheck] = {}
+    for ceiling, spec in FIRST.items():
+        if ceiling in measured:
+            names, reach = not spec.verifies, measured.get(spec.reach or "")  # names the right one of all people
+            of_images = int(measured.get(REACH_IMAGES[spec.reach], 0)) if spec.reach else 0
+            by_ceiling[ceiling] = check_judge(
+                # One person's name for all counts once.
+                min(measured[ceiling], measured.get(f"{ceiling}_balanced", 1.0)),
+                images=images,
+                chance=(1 / people if people else None) if names else spec.chance,
+                targets=measured.get("test_acc") if names else None,
+                reach=None if reach is None else (reach, of_images),
+            )
     return {key: by_ceiling[ceiling] for key, ceiling in CEILINGS.items() if ceiling in by_ceiling}
-
-
-def _check(
-    spec: Metric, ceiling: str, known: Mapping[str, float], people: int | None, images: int | None
-) -> JudgeCheck:
-    names = not spec.verifies  # the right one of all people, as the targets do
-    reach = known.get(spec.reach or "")
-    return check_judge(
-        min(known[ceiling], known.get(f"{ceiling}_balanced", 1.0)),  # one person's name for all counts once
-        images=images,
-        chance=(1 / people if people else None) if names else spec.chance,
-        targets=known.get("test_acc") if names else None,
-        reach=None if spec.reach is None or reach is None else (reach, int(known.get(REACH_IMAGES[spec.reach], 0))),
-    )
 
 
 def untold(checks: Checks) -> tuple[str, ...]:
     """A sentence on every judge by which no leak can be told."""
     blind = {CEILINGS[key]: check for key, check in checks.items() if check.why}
-    return tuple(_sentence(FIRST[ceiling], check) for ceiling, check in blind.items())
-
-
-def _sentence(spec: Metric, check: JudgeCheck) -> str:
-    learns = JUDGES[spec.measured_by or ""].learns_private
-    remedy = "Train it for more epochs" if learns else "Use an embedder made for such pictures"
-    return f"No leak can be told by the {spec.label}: {check.words}. {remedy}, or judge by another."
+    lines = []
+    for ceiling, check in blind.items():
+        spec = FIRST[ceiling]
+        learns = JUDGES[spec.measured_by or ""].learns_private
+        remedy = "Train it for more epochs" if learns else "Use an embedder made for such pictures"
+        lines.append(f"No leak can be told by the {spec.label}: {check.words}. {remedy}, or judge by another.")
+    return tuple(lines)
 
 
 def limited(checks: Checks) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
-from smoothsweep.core.metrics.comparisons import selection_optimism
+from smoothsweep.core.metrics.comparisons import is_kept, selection_optimism
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
@@ -21,19 +21,16 @@ from smoothsweep.orchestrator.result.display import (
     ACCURACY,
     PLACE,
     WORDING,
-    accuracy_gap,
-    accuracy_kept,
     first_measured,
     hits_in_words,
     incomplete_lines,
-    margin_words,
     reduction_words,
     setting_answer,
     settling,
     shown_metrics,
 )
-from smoothsweep.orchestrator.result.estimates import Evidence, limited, untold
-from smoothsweep.orchestrator.result.format import count, listing, named, number, points, significant, start
+from smoothsweep.orchestrator.result.estimates import LEVEL, SEED, limited, untold
+from smoothsweep.orchestrator.result.format import count, difference, listing, named, number, points, significant, start
 from smoothsweep.orchestrator.result.standing import by_access, fresh_answer, standing_sentences
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
@@ -140,40 +137,27 @@ def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
     return "" if gap is None else f" (reduction {reduction_words(summary.spec, gap)})"
 
 
-def p_words(p: float) -> str:
-    """A p-value as text, such as `p = 0.03`; never 0, which no finite sample can prove."""
-    return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
-
-
 def uncertainty_words(summary: Summary, gap: LeakComparison | None) -> str:
     """The end of a sentence on the uncertainty of a reduction."""
     if gap is None:
         return "the two have no seed in common, so their difference has no interval."
-    sample = sample_words(summary, gap.seeds)
+    classes = summary.evidence.classes if summary.evidence is not None else None
+    sample = f"n = {count(gap.seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
+    rests_on = ""
+    if gap.p is not None:  # a p-value is never 0, which no finite sample can prove
+        corrected = f", corrected for {gap.comparisons:,} comparisons" if gap.comparisons > 1 else ""
+        p = f"p{NBSP}<{NBSP}0.001" if gap.p < 0.001 else f"p{NBSP}={NBSP}{gap.p:.2g}"
+        rests_on = f" ({p}{corrected})"
     if gap.seeds < LEAST_SEEDS:
         return f"at {sample} this is inconclusive: another training run may turn the difference round."
     if gap.low == gap.high == 0:
         return f"at {sample} there is no difference between the two."
     if gap.is_clear:
-        return f"at {sample} it {WORDING[gap.word].as_verb}{_counted(gap)}."
+        return f"at {sample} it {WORDING[gap.word].as_verb}{rests_on}."
     if gap.word == HIDES:
-        open_ = f"whether the strongest attack finds less is inconclusive{_counted(gap)}"
+        open_ = f"whether the strongest attack finds less is inconclusive{rests_on}"
         return f"at {sample} it {WORDING[HIDES].as_verb}; {open_}."
-    return f"at {sample} this is inconclusive{_counted(gap)}{': ' if settling(gap) else ''}{settling(gap)}."
-
-
-def sample_words(summary: Summary, seeds: int) -> str:
-    """The sample as text, such as `n = 2 seeds and 48 classes`."""
-    classes = summary.evidence.classes if summary.evidence is not None else None
-    return f"n = {count(seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
-
-
-def _counted(gap: LeakComparison) -> str:
-    """A remark such as ` (p = 0.01, corrected for 6 comparisons)`."""
-    if gap.p is None:
-        return ""
-    corrected = f", corrected for {gap.comparisons:,} comparisons" if gap.comparisons > 1 else ""
-    return f" ({p_words(gap.p)}{corrected})"
+    return f"at {sample} this is inconclusive{rests_on}{': ' if settling(gap) else ''}{settling(gap)}."
 
 
 def standing(summary: Summary) -> tuple[str, ...]:
@@ -186,7 +170,7 @@ def standing(summary: Summary) -> tuple[str, ...]:
     ruled_out = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
         return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
-    capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= summary.settings.level
+    capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= LEVEL
     bound = "at most " if capped else ""
     sentence = (
         f"The probability that {best} is the best of the {many} is {bound}{share(shares[present(choice.best, 'best')])}"
@@ -210,22 +194,13 @@ def share(probability: float) -> str:
     return f"above 99{NBSP}%" if probability > 0.99 else f"{100 * probability:.0f}{NBSP}%"
 
 
-def optimism(evidence: Evidence, resamples: int, seed: int) -> float | None:
-    """The bias of the lowest leak, which is chosen among noisy ones; None with fewer than two recipes."""
-    allowed = evidence.recommendation.allowed
-    if len(allowed) < 2:
-        return None
-    chosen_among = {recipe: evidence.values[recipe] for recipe in allowed}
-    return selection_optimism(chosen_among, resamples=resamples, seed=seed)
-
-
 def flattery(summary: Summary) -> tuple[str, ...]:
     """A caution that the lowest of several noisy leaks is biased, with the size of the bias."""
     evidence, spec = summary.compared, summary.spec
-    bias = optimism(evidence, summary.settings.resamples, summary.settings.seed)
-    if bias is None or len(evidence.recommendation.allowed) < 3:
+    allowed = evidence.recommendation.allowed
+    if (many := len(allowed)) < 3:
         return ()
-    many = len(evidence.recommendation.allowed)
+    bias = selection_optimism({recipe: evidence.values[recipe] for recipe in allowed}, seed=SEED)
     if math.isnan(bias):
         return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
     if bias < 0.0005 and spec.unit == "percent":
@@ -263,21 +238,6 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     return {"answer": answer, "more": more, "cautions": (*limits, *cautions), "incomplete": incomplete}
 
 
-def _case(summary: Summary, choice: Decision) -> str:
-    """Which answer of findings.txt a sweep has."""
-    if not choice.rows:
-        return "untold" if summary.primary is None and untold(summary.checks) else "too early"
-    if choice.best is None:
-        return "too inaccurate"
-    if len(choice.rows) == 1:
-        return "one recipe"
-    if choice.seeds < LEAST_SEEDS:
-        return "one seed"
-    if choice.reference is None:
-        return "no baseline"
-    return "baseline best" if choice.best == choice.reference else "against"
-
-
 def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
     """The sections of findings.txt."""
     frame, best, reference, floor = summary.frame, choice.best, choice.reference, summary.min_test_acc
@@ -302,12 +262,25 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
             return "; what it costs in test accuracy was not measured"
         return f", at a test accuracy of {accuracy(mine)} against {accuracy(theirs)}"
 
+    case = "against"
+    if not choice.rows:
+        case = "untold" if summary.primary is None and untold(summary.checks) else "too early"
+    elif best is None:
+        case = "too inaccurate"
+    elif len(choice.rows) == 1:
+        case = "one recipe"
+    elif choice.seeds < LEAST_SEEDS:
+        case = "one seed"
+    elif reference is None:
+        case = "no baseline"
+    elif best == reference:
+        case = "baseline best"
     hiding = gap(choice.chosen, choice.baseline) if None not in (best, reference) else None
     catalyst = None
     if worst is not None and None not in (best, reference) and worst not in (best, reference):
         catalyst = gap(worst, choice.baseline)
     known = {
-        "case": _case(summary, choice),
+        "case": case,
         "untold": untold(summary.checks),
         "summary": summary,
         "choice": choice,
@@ -340,20 +313,13 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
     return sections(PLACE, "findings.txt", WORDS | known)
 
 
-WORDS = {
-    one.__name__: one
-    for one in (
-        accuracy_gap,
-        accuracy_kept,
-        count,
-        inverts_nothing,
-        listing,
-        margin_words,
-        metric_of,
-        points,
-        standing,
-    )
-} | {"ACCURACY": ACCURACY, "CHEAP": CHEAP, "HIDES": HIDES, "WORDING": WORDING}
+_FUNCTIONS = (count, difference, inverts_nothing, is_kept, listing, metric_of, points, standing)
+WORDS = {one.__name__: one for one in _FUNCTIONS} | {
+    "ACCURACY": ACCURACY,
+    "CHEAP": CHEAP,
+    "HIDES": HIDES,
+    "WORDING": WORDING,
+}
 
 
 def _cheaper(summary: Summary, choice: Decision) -> int | None:
@@ -394,7 +360,7 @@ def captions(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     known = {
         "data": data,
         "summary": summary,
-        "level": f"{100 * summary.settings.level:g} %",
+        "level": f"{100 * LEVEL:g} %",
         "several": len(summary.attacks) > 1,
         "others": any(metric_of(key).is_leak and key != summary.primary for key in shown_metrics(summary)),
         "control": None if summary.primary is None else summary.worst_of_control(summary.primary),

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.result.display import (
     reduction_words,
     settling,
 )
-from smoothsweep.orchestrator.result.estimates import rates
+from smoothsweep.orchestrator.result.estimates import LEVEL, rates
 from smoothsweep.orchestrator.result.format import (
     axis_value,
     gap,
@@ -70,7 +70,11 @@ def hiding_sentences(summary: Summary) -> tuple[str, ...]:
     lines = [_sentence(summary, recipe, one) for recipe, one in told.items() if one.word != INCONCLUSIVE]
     unclear = {recipe: one for recipe, one in told.items() if one.word == INCONCLUSIVE}
     if unclear:
-        parts = [f"{named(recipe)} ({_inconclusive(summary, one)})" for recipe, one in unclear.items()]
+        parts = []
+        for recipe, one in unclear.items():
+            small = "it is too small to matter" if one.seeds >= LEAST_SEEDS and one.low is not None else ""
+            said = filter(None, (reduction_words(summary.spec, one), settling(one) or small))
+            parts.append(f"{named(recipe)} ({'; '.join(said)})")
         lines.append(f"Inconclusive: {listing(parts)}.")
     if reason := hiding_not_looked_for(summary):
         return (*lines, f"Whether a recipe hides its leak cannot be said: {reason}.")
@@ -100,11 +104,6 @@ def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
     return start(f"{first}: {size} under the attack that works best against it ({verdict.attack}){more}.")
 
 
-def _inconclusive(summary: Summary, verdict: LeakComparison) -> str:
-    small = "it is too small to matter" if verdict.seeds >= LEAST_SEEDS and verdict.low is not None else ""
-    return "; ".join(part for part in (reduction_words(summary.spec, verdict), settling(verdict) or small) if part)
-
-
 AMONG = {5: "five"}[TOP]
 """`TOP` in a sentence."""
 
@@ -123,14 +122,11 @@ def exposed(summary: Summary, row: int, metric: str) -> list[dict[str, Any]]:
         return []
     keys = list(reduce(pd.Index.intersection, (present(one.by_class, "by class").index for one in seeds.values())))
     images = [[1 if sample.counts is None else sample.counts.get(key, 1) for key in keys] for sample in seeds.values()]
-    exposure = exposures(hits, np.array(images), level=summary.settings.level)
+    exposure = exposures(hits, np.array(images), level=LEVEL)
     names = ("share", "rate", "low", "high", "among_top")
     people = zip(keys, *(getattr(exposure, name).tolist() for name in names), strict=True)
     rows = (dict(zip(("class", *names), person, strict=True)) for person in people)
     return sorted(rows, key=lambda one: (-round(one["among_top"], 9), -round(one["rate"], 9), one["class"]))
-
-
-ASKS_NOTHING = "none"  # the access of an attack that sees no answer
 
 
 def asked_by_parts(trials: list[Trial], store: Store) -> dict[str, float]:
@@ -152,7 +148,32 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
     leak among the recipe's attacks, controls left out, that ask at most so much; NaN for a control, and where the
     queries are not known.
     """
-    rows = [_row(summary, index, cell, by_parts) for index, cell in summary.cells.items()] if summary.primary else []
+    rows = []
+    for index, cell in summary.cells.items() if summary.primary else ():
+        leak = summary.estimate(index, summary.deciding)
+        shown = math.nan if is_null(cell["queries"]) else cell["queries"]
+        once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
+        hits = [sample.by_class for sample in summary.samples[index][summary.deciding].values()]
+        classes = len(hits[0]) if hits and hits[0] is not None else None
+        shown = 0.0 if cell["access"] == "none" else shown  # it sees no answer
+        rows.append(
+            {
+                "recipe": cell["recipe"],
+                "attack": cell["attack"],
+                "access": cell["access"],
+                "control": bool(cell["control"]),
+                "n": int(cell["n"]),
+                "classes": classes,
+                "queries_class": shown,
+                "queries_once": once,
+                # Those of parts are unknown per class where the classes are unknown.
+                "queries": shown + (0.0 if once == 0 else once / classes if classes else math.nan),
+                "metric": summary.deciding,
+                "leak": leak.value,
+                "low": leak.low,
+                "high": leak.high,
+            }
+        )
     if not rows:
         return pd.DataFrame()
     frame = pd.DataFrame(rows)
@@ -184,31 +205,6 @@ def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
     strongest = (sign * counted).groupby(frame["recipe"]).cummax()
     strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")
     return sign * strongest.where(counted.notna())
-
-
-def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
-    """The queries and the leak of a cell; queries of parts are unknown per class where the classes are unknown."""
-    key, leak = summary.deciding, summary.estimate(index, summary.deciding)
-    queries = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
-    once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
-    hits = [sample.by_class for sample in summary.samples[index][key].values()]
-    classes = len(hits[0]) if hits and hits[0] is not None else None
-    shared = 0.0 if once == 0 else once / classes if classes else float("nan")
-    return {
-        "recipe": cell["recipe"],
-        "attack": cell["attack"],
-        "access": cell["access"],
-        "control": bool(cell["control"]),
-        "n": int(cell["n"]),
-        "classes": classes,
-        "queries_class": queries,
-        "queries_once": once,
-        "queries": queries + shared,
-        "metric": key,
-        "leak": leak.value,
-        "low": leak.low,
-        "high": leak.high,
-    }
 
 
 JUDGED = ("attack_acc1", "embedder_acc1", "xi_train", "dist_face", "dist_eval")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
@@ -38,66 +37,15 @@ SYMBOLS = {
 """What the paper calls a metric, in the order of its tables; whatever else a table prints follows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """A sweep beside a table.
+def paper_comparison(data: ReportData, summary: Summary) -> dict[str, Any] | None:
+    """The comparison that the sweep asks for, None where it names no table.
 
-    Attributes:
-        blocks: Of each cell that reproduces a printed row its metrics: columns of the frame `published`, and `percent`,
-            `symbol`, `printed` (the paper's digits), `words` (its recipe), `notes`, `own` (departures not all share).
-        datasets: In words.
-        departures: What all cells share.
-        strangers: Our recipes without a printed row, with the reason.
-        absent: Printed rows without a cell of ours, in words.
+    Returns: `table`; `datasets` in words; `protocol`; `blocks`, of each cell that reproduces a printed row its metrics:
+    columns of the frame `published`, and `percent`, `symbol`, `printed` (the paper's digits), `words` (its recipe),
+    `notes`, `own` (departures not all share); `departures` that all cells share; `strangers`, our recipes without a
+    printed row, with the reason; `absent`, printed rows without a cell of ours, in words; `share`, a sentence on how
+    many numbers lie within our intervals.
     """
-
-    table: str
-    datasets: str
-    protocol: str
-    blocks: tuple[tuple[Mapping[str, Any], ...], ...]
-    departures: tuple[str, ...] = ()
-    strangers: Mapping[str, str] = field(default_factory=dict)
-    absent: tuple[str, ...] = ()
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """All of it by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"share": self.share}
-
-    @property
-    def share(self) -> str:
-        """One sentence on how many numbers lie within our intervals."""
-        counts = Counter(line["mark"] for block in self.blocks for line in block)
-        comparable = counts["within"] + counts["outside"]
-        if not comparable and not counts["no interval"]:
-            return "No number can be compared yet."
-        first = f"Of {comparable} numbers that can be held against an interval of ours"
-        parts = [f"{first}, {counts['within']} lie within it"]
-        if counts["no interval"]:
-            parts.append(f"{counts['no interval']} have no interval here (one seed)")
-        if counts["not comparable"]:
-            parts.append(f"{counts['not comparable']} do not measure the same in both places")
-        return f"{'; '.join(parts)}."
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What is compared, and how much of it lies within our intervals."""
-        lines = [
-            f"Compared with the paper's Table {self.table} ({self.datasets}). "
-            f"Our numbers follow protocol {self.protocol}."
-        ]
-        if self.protocol == "clean":
-            lines.append(
-                "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of "
-                "the rest compare directions, not digits."
-            )
-        strangers = [f"Not in the table: {recipe}: {reason}." for recipe, reason in self.strangers.items()]
-        absent = [f"Rows of the table without a recipe here: {'; '.join(self.absent)}."] if self.absent else []
-        return (*lines, self.share, *strangers, *absent)
-
-
-def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
-    """The comparison that the sweep asks for, None where it names no table."""
     reference = data.paper
     if reference is None:
         return None
@@ -118,15 +66,41 @@ def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
         }
         blocks.append(tuple(of_cell | line for line in _lines(row, cell, standing, data.reasons)))
     rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
-    return Published(
-        table=reference.table,
-        datasets=" and ".join(NAMES.get(dataset, dataset) for dataset in reference.datasets),
-        protocol=data.protocol,
-        blocks=tuple(blocks),
-        departures=tuple(shared),
-        strangers=strangers,
-        absent=tuple(row_words(row) for row in rows if row.first.row not in reproduced),
-    )
+    counts = Counter(line["mark"] for block in blocks for line in block)
+    comparable = counts["within"] + counts["outside"]
+    parts = [
+        f"Of {comparable} numbers that can be held against an interval of ours, {counts['within']} lie within it",
+        f"{counts['no interval']} have no interval here (one seed)" if counts["no interval"] else "",
+        f"{counts['not comparable']} do not measure the same in both places" if counts["not comparable"] else "",
+    ]
+    return {
+        "table": reference.table,
+        "datasets": " and ".join(NAMES.get(dataset, dataset) for dataset in reference.datasets),
+        "protocol": data.protocol,
+        "blocks": tuple(blocks),
+        "departures": tuple(shared),
+        "strangers": strangers,
+        "absent": tuple(row_words(row) for row in rows if row.first.row not in reproduced),
+        "share": f"{'; '.join(filter(None, parts))}."
+        if comparable or counts["no interval"]
+        else "No number can be compared yet.",
+    }
+
+
+def published_sentences(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is compared, and how much of it lies within our intervals. found: as of `paper_comparison`."""
+    lines = [
+        f"Compared with the paper's Table {found['table']} ({found['datasets']}). "
+        f"Our numbers follow protocol {found['protocol']}."
+    ]
+    if found["protocol"] == "clean":
+        lines.append(
+            "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of the "
+            "rest compare directions, not digits."
+        )
+    strangers = [f"Not in the table: {recipe}: {reason}." for recipe, reason in found["strangers"].items()]
+    absent = [f"Rows of the table without a recipe here: {'; '.join(found['absent'])}."] if found["absent"] else []
+    return (*lines, found["share"], *strangers, *absent)
 
 
 def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None, str]:
@@ -151,6 +125,8 @@ def _lines(
         incomparable = standing.incomparable.get(key, "")
         spec = metric_spec(ours, percent=paper is not None and paper.unit == "fraction")
         mark = mark_of(paper, mean, low, high, incomparable)
+        unknown = "not measured in this sweep" if cell["n"] else "no seed has finished"
+        unknown = unknown if ours in BY_KEY else "no judge here measures it"
         subtracted = paper is not None and mark in ("within", "outside", "no interval")
         yield {
             **{"percent": spec.unit == "percent", "printed": printed(paper, spec)},
@@ -160,7 +136,7 @@ def _lines(
             "difference": mean - paper.value if subtracted and paper else math.nan,
             "within": {"within": True, "outside": False}.get(mark),
             "mark": mark,
-            "remark": _reason(ours, cell, reasons) if is_null(mean) else incomparable,
+            "remark": incomparable if not is_null(mean) else reasons.get(ours, unknown),
         }
 
 
@@ -177,14 +153,6 @@ def mark_of(paper: PaperNumber | None, mean: float, low: float, high: float, inc
         return "no interval"
     slack = paper.half_unit * (1 + 1e-9)  # the printed number is rounded, and so are our floats
     return "within" if low - slack <= paper.value <= high + slack else "outside"
-
-
-def _reason(key: str, cell: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    if key in reasons:
-        return reasons[key]
-    if key not in BY_KEY:
-        return "no judge here measures it"
-    return "no seed has finished" if not cell["n"] else "not measured in this sweep"
 
 
 def metric_spec(key: str, percent: bool = False) -> Metric:
@@ -208,21 +176,19 @@ NAMES = {
 def row_words(row: PaperRow) -> str:
     """`ResNet-152, alpha -0.05, 10 images per class`: a printed row's recipe in words."""
     first = row.first
-    words = [NAMES.get(first.architecture, first.architecture), _defense_words(first)]
+    if first.defense == "mid":
+        defense = f"MID beta {first.beta:g}"
+    elif first.defense == "bido":
+        defense = f"BiDO lambda ({first.lambda_input:g}, {first.lambda_label:g})"
+    else:
+        defense = f"alpha {minus(f'{first.alpha:g}')}"
+    words = [NAMES.get(first.architecture, first.architecture), defense]
     if first.samples_per_class is not None:
         words.append(f"{first.samples_per_class} images per class")
     if first.attack not in (None, "ppa"):
         words.append(f"attack {first.attack}")
     words += [f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in first.setting.items()]
     return ", ".join(words)
-
-
-def _defense_words(first: PaperNumber) -> str:
-    if first.defense == "mid":
-        return f"MID beta {first.beta:g}"
-    if first.defense == "bido":
-        return f"BiDO lambda ({first.lambda_input:g}, {first.lambda_label:g})"
-    return f"alpha {minus(f'{first.alpha:g}')}"
 
 
 def printed(paper: PaperNumber | None, spec: Metric) -> str:
@@ -258,7 +224,8 @@ def paper_orders() -> tuple[Order, ...]:
         rows = [row for row in printed_rows(table, dataset) if "attack_acc1" in row.numbers]
         chosen: dict[str, str] = {}
         for row in sorted(rows, key=lambda row: row.numbers["attack_acc1"].value):
-            words = _printed_words(row.first)
+            names = ("alpha",) if row.first.defense == SMOOTHING else ("beta", "lambda_input", "lambda_label")
+            words = recipe_words({"kind": row.first.defense} | {name: getattr(row.first, name) for name in names})
             if arm := _arm(words):
                 chosen.setdefault(arm, "" if words.plain else words.strength)
         orders.append(Order(f"Table {table}, {NAMES.get(dataset, dataset)}", chosen))
@@ -320,12 +287,6 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
     alike = {pair for pair in pairs if places[pair[0]] < places[pair[1]]}
     clear = {pair for pair in pairs if frozenset(pair) in ours.clear}
     return len(pairs), len(alike), len(clear), len(alike & clear)
-
-
-def _printed_words(number: PaperNumber) -> RecipeWords:
-    """The words for the defense of a printed row."""
-    names = ("alpha",) if number.defense == SMOOTHING else ("beta", "lambda_input", "lambda_label")
-    return recipe_words({"kind": number.defense, **{name: getattr(number, name) for name in names}})
 
 
 @cache

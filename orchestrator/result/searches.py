@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from smoothsweep.core.checks import present
@@ -21,6 +20,7 @@ from smoothsweep.orchestrator.result.data import (
     progress,
 )
 from smoothsweep.orchestrator.result.display import PLACE
+from smoothsweep.orchestrator.result.estimates import SEED
 from smoothsweep.orchestrator.result.format import (
     ABSENT,
     count,
@@ -74,7 +74,7 @@ def _rungs(view: SearchView, summary: Summary) -> Iterator[dict[str, Any]]:
             ranks = None
             if len(pairs) > 1:
                 cheap, dear = ([sign * value for value in side] for side in zip(*pairs, strict=True))
-                ranks = rank_agreement(cheap, dear, k=min(BEST, len(cheap)), **asdict(summary.settings))
+                ranks = rank_agreement(cheap, dear, k=min(BEST, len(cheap)), seed=SEED)
             judges.append({"label": objective.label, "pairs": len(pairs), "ranks": ranks})
         yield {
             "number": rung + 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import Measured, ReportData
 from smoothsweep.orchestrator.result.display import MANY
-from smoothsweep.orchestrator.result.estimates import rates
+from smoothsweep.orchestrator.result.estimates import LEVEL, rates
 from smoothsweep.orchestrator.result.format import (
     count,
     difference,
@@ -74,12 +74,12 @@ class Standing:
     @property
     def numbers(self) -> dict[str, Measured]:
         """Name -> number, in the order of every table."""
-        return {name: getattr(self, name) for name in ("leak", "chance", "control", "reach", "ceiling")}
+        return {name: getattr(self, name) for name in HEAD}
 
     def value_text(self, name: str) -> str:
         """One of the numbers for a table, empty where it was not measured."""
         number = self.numbers[name]
-        return "" if number.value is None else estimate(self.spec, number.value, number.low, number.high)
+        return "" if number.value is None else estimate(self.spec, *number[:3])
 
     @property
     def row(self) -> dict[str, Any]:
@@ -89,12 +89,6 @@ class Standing:
             row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
         return row
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether the prior cannot draw what the judge asks for."""
-        reach, ceiling = self.reach.value, self.ceiling.value
-        return reach is not None and ceiling is not None and reach < SHORT * ceiling
-
 
 HEAD = ("leak", "chance", "control", "reach", "ceiling")
 
@@ -102,34 +96,41 @@ HEAD = ("leak", "chance", "control", "reach", "ceiling")
 def standings(summary: Summary, row: int, control: int | None, people: int | None) -> tuple[Standing, ...]:
     """A row of the summary's frame by every judge that measured it. control: the control's row, None without one;
     people: of the private data, None where not known."""
+
+    def at(place: int | None, key: str) -> Measured:
+        if place is None or key not in BY_KEY or key not in summary.frame:
+            return NOT_MEASURED
+        value, low, high = (None if is_null(end) else float(end) for end in summary.estimate(place, key)[:3])
+        # The same under every seed: that is no width.
+        return Measured(value) if low == high else Measured(value, low, high)
+
+    def reached(spec: Metric) -> Measured:
+        """With Wilson's interval over photographs, since it is the same in every trial."""
+        value = None if spec.reach is None else at(row, spec.reach).value
+        images = None if spec.reach is None or value is None else at(row, REACH_IMAGES[spec.reach]).value
+        if value is None or not images:
+            return Measured(value)
+        return Measured(value, *photographs_interval(value, round(images), LEVEL))
+
     entries = []
     for spec in METRICS:
-        verifies = spec.verifies or spec.chance is not None
-        if spec.key not in summary.measured or not (spec.key in CLOSED_SET or verifies):
+        closed, verifies = spec.key in CLOSED_SET, spec.verifies or spec.chance is not None
+        if spec.key not in summary.measured or not (closed or verifies) or at(row, spec.key).value is None:
             continue
-        if (leak := _at(summary, row, spec.key)).value is None:
-            continue
-        chance = spec.chance if verifies else None if people is None else 1 / people
+        guess = None if people is None else 1 / people
         entries.append(
             Standing(
                 metric=spec.key,
-                words=hit_words(spec, people),
+                words=f"matched among {people or 'them'} ({spec.label})" if closed else spec.label,
                 told=summary.is_told(spec.key),
-                leak=leak,
-                chance=Measured(value=chance),
-                control=NOT_MEASURED if control is None else _at(summary, control, spec.key),
-                reach=_reach(summary, row, spec),
-                ceiling=_at(summary, row, spec.ceiling or f"{spec.key}_real"),
+                leak=at(row, spec.key),
+                chance=Measured(spec.chance if verifies else guess),
+                control=at(control, spec.key),
+                reach=reached(spec),
+                ceiling=at(row, spec.ceiling or f"{spec.key}_real"),
             )
         )
     return tuple(entries)
-
-
-def hit_words(spec: Metric, people: int | None) -> str:
-    """What a hit of a judge is called: `matched among 20 (independent judge)`, `verified at 1 %`."""
-    if spec.key not in CLOSED_SET:
-        return spec.label
-    return f"matched among {people or 'them'} ({spec.label})"
 
 
 def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
@@ -163,56 +164,30 @@ def verified_sentence(
 
 def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
-    short = [entry for entry in (_of(entries, FIRST), *entries) if entry is not None and entry.is_limited]
-    if not short:
-        return ()
-    standing = short[0]
-    reach, ceiling = number(standing.spec, standing.reach.value), number(standing.spec, standing.ceiling.value)
-    return (
-        f"The attacker's prior limits this: of real photographs projected into it, {reach} "
-        f"are {standing.words}, of the photographs themselves {ceiling}. A better prior may show more.",
-    )
+    for one in (_of(entries, FIRST), *entries):
+        reach, ceiling = (None, None) if one is None else (one.reach.value, one.ceiling.value)
+        if one is not None and reach is not None and ceiling is not None and reach < SHORT * ceiling:
+            return (
+                f"The attacker's prior limits this: of real photographs projected into it, {number(one.spec, reach)} "
+                f"are {one.words}, of the photographs themselves {number(one.spec, ceiling)}. A better prior may show "
+                "more.",
+            )
+    return ()
 
 
 def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
-    """A sentence on two judges with features of their own that disagree; empty without such a pair."""
-    for verifies in (False, True):
-        same = [
-            entry for entry in entries if entry.spec.ceiling and entry.spec.verifies == verifies and _features(entry)
-        ]
-        same = [entry for entry in same if not verifies or entry.metric.endswith(FIRST)]
+    """A sentence on two judges that disagree, of those whose features know nothing of the private images, which have a
+    reach; empty without such a pair."""
+    own = [one for one in entries if one.spec.ceiling and one.spec.reach is not None]
+    matching = [one for one in own if not one.spec.verifies]
+    for same in (matching, [one for one in own if one.spec.verifies and one.metric.endswith(FIRST)]):
         if len(same) < 2:
             continue
-        low, high = (pick(same, key=lambda entry: entry.leak.value or 0.0) for pick in (min, max))
+        low, high = (pick(same, key=lambda one: one.leak.value or 0.0) for pick in (min, max))
         if (high.leak.value or 0.0) - (low.leak.value or 0.0) >= APART:
             both = f"{high.words} {high.value_text('leak')}, {low.words} {low.value_text('leak')}"
             return (f"The judges disagree: {both}. The truth may be either.",)
     return ()
-
-
-def _features(standing: Standing) -> bool:
-    """Whether the judge has a reach, as those have whose features know nothing of the private images."""
-    return standing.spec.reach is not None
-
-
-def _reach(summary: Summary, row: int, spec: Metric) -> Measured:
-    """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
-    if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
-        return NOT_MEASURED
-    images = _at(summary, row, REACH_IMAGES[spec.reach]).value
-    if not images:
-        return Measured(value=value)
-    return Measured(value, *photographs_interval(value, round(images), summary.settings.level))
-
-
-def _at(summary: Summary, row: int, key: str) -> Measured:
-    if key not in BY_KEY or key not in summary.frame:
-        return NOT_MEASURED
-    found = summary.estimate(row, key)
-    value, low, high = (None if is_null(end) else float(end) for end in (found.value, found.low, found.high))
-    if low == high:  # the same under every seed: that is no width
-        low = high = None
-    return Measured(value=value, low=low, high=high)
 
 
 SEES = {
@@ -236,34 +211,16 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecipeStanding:
-    """One recipe under the attack that works best against it. judged: one entry per way of judging."""
-
-    recipe: str
-    attack: str
-    judged: tuple[Standing, ...]
-
-
-def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
-    """The standing of the baseline, then of the recipe that leaks least; empty where no recipes are compared."""
+def recipe_standings(summary: Summary) -> dict[int, tuple[Standing, ...]]:
+    """Row of the baseline, then of the recipe that leaks least, each under the attack that works best against it -> its
+    standings by judges that have anything to hold it against; empty where no recipes are compared."""
     if summary.primary is None or summary.by_setting:
-        return ()
-    choice = decide(summary)
-    rows = dict.fromkeys(row for row in (choice.reference, choice.best) if row is not None)
-    standings_of_recipes = (
-        RecipeStanding(
-            recipe=str(summary.frame.loc[row, "recipe"]),
-            attack=str(summary.frame.loc[row, "attack"]),
-            judged=tuple(filter(_beside_anything, standings(summary, row, control_of(summary, row), summary.people))),
-        )
-        for row in rows
-    )
-    return tuple(standing for standing in standings_of_recipes if standing.judged)
-
-
-def _beside_anything(standing: Standing) -> bool:
-    return any(number.value is not None for name, number in standing.numbers.items() if name != "leak")
+        return {}
+    choice, found = decide(summary), {}
+    for row in dict.fromkeys(row for row in (choice.reference, choice.best) if row is not None):
+        judged = standings(summary, row, control_of(summary, row), summary.people)
+        found[row] = tuple(one for one in judged if any(one.numbers[name].value is not None for name in HEAD[1:]))
+    return {row: judged for row, judged in found.items() if judged}
 
 
 def control_of(summary: Summary, row: int) -> int | None:
@@ -275,20 +232,14 @@ def control_of(summary: Summary, row: int) -> int | None:
 
 def standing_sentences(summary: Summary) -> tuple[str, ...]:
     """Sentences on verification of the recipe that leaks least, compared with the baseline, and the prior's limit."""
-    standings = recipe_standings(summary)
-    if not standings:
+    found = recipe_standings(summary)
+    if not found:
         return ()
-    *others, last = (replace(one, judged=tuple(way for way in one.judged if way.told)) for one in standings)
-    comparisons = (
-        f"{way.value_text('leak')} of that from {named(other.recipe)}"
-        for other in others
-        for way in other.judged
-        if way.metric == FIRST
-    )
-    sentences = verified_sentence(
-        last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons)
-    )
-    return (*sentences, *limited(last.judged))
+    told = [(named(summary.cells[row]["recipe"]), tuple(one for one in of if one.told)) for row, of in found.items()]
+    *others, (recipe, judged) = told
+    beside = (f"{one.value_text('leak')} of that from {other}" for other, of in others if (one := _of(of, FIRST)))
+    sentences = verified_sentence(judged, f"what is reconstructed from {recipe}", first=tuple(beside))
+    return (*sentences, *limited(judged))
 
 
 WITHIN = "membership_auc_within"
@@ -341,20 +292,17 @@ def membership_frame(data: ReportData, summary: Summary) -> pd.DataFrame | None:
             columns |= {
                 f"less_by_{name}_{end}": comparison and getattr(comparison, end) for end in ("low", "high", "p")
             }
-        rows.append({**columns, "word": _word(**found)})
+        words = {one.word for one in found.values() if one is not None}
+        if None in found.values():
+            word = "baseline"
+        elif LEAKS_MORE in words:
+            word = UNCLEAR if REDUCES in words else MORE
+        elif by_scores[recipe].word == REDUCES:
+            word = LESS if by_labels[recipe].word == REDUCES else SCORES_ALONE
+        else:
+            word = UNCLEAR
+        rows.append({**columns, "word": word})
     return pd.DataFrame(rows)
-
-
-def _word(scores: LeakComparison | None, labels: LeakComparison | None) -> str:
-    """The verdict relative to the baseline, "baseline" where there is none."""
-    if scores is None or labels is None:
-        return "baseline"
-    words = {scores.word, labels.word}
-    if LEAKS_MORE in words:
-        return UNCLEAR if REDUCES in words else MORE
-    if scores.word == REDUCES:
-        return LESS if labels.word == REDUCES else SCORES_ALONE
-    return UNCLEAR
 
 
 def membership_sentence(frame: pd.DataFrame, summary: Summary) -> str:
@@ -451,16 +399,14 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
         if len(looks.looks) > 1
         else f"There is one look, at {looks.looks[0]} seeds."
     )
-    lines = [first, *(start(f"{named(recipe)}: {_stop_sentence(summary, stop)}.") for recipe, stop in last.items())]
+    lines = [first]
+    for recipe, stop in last.items():
+        reduction = gap(summary.spec, stop.comparison.reduction, stop.comparison.low, stop.comparison.high)
+        lines.append(start(f"{named(recipe)}: {look_words(summary, stop)}, reduction {reduction}."))
     missing = [recipe for recipe in summary.recipes if recipe not in last and recipe != summary.baseline_recipe]
     if missing:
         lines.append(f"Not asked yet, since seeds of the first look are missing: {listing(map(named, missing))}.")
     return tuple(lines)
-
-
-def _stop_sentence(summary: Summary, stop: Stop) -> str:
-    reduction = gap(summary.spec, stop.comparison.reduction, stop.comparison.low, stop.comparison.high)
-    return f"{look_words(summary, stop)}, reduction {reduction}"
 
 
 Leaks = dict[str, np.ndarray]
@@ -476,13 +422,11 @@ class ReauditSummary:
             are simultaneous and account for the choice of the attack.
         together: The average over all recipes.
         seeds: The fresh seeds.
-        by_class: Whether the audits were paired by class.
     """
 
     recipes: dict[str, Reaudit]
     together: Reaudit
     seeds: tuple[int, ...]
-    by_class: bool
 
 
 @lru_cache(maxsize=2)
@@ -490,20 +434,16 @@ def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
     """Compare the recipes audited again; None without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
         return None
-    again = summarise(
-        replace(data, results=data.fresh, fresh=None, search=None, paper=None), **asdict(summary.settings)
-    )
+    again = summarise(replace(data, results=data.fresh, fresh=None, search=None, paper=None))
     pairs = _pairs(summary, again, summary.deciding) if summary.deciding in again.measured else {}
     if not pairs:
         return None
-    level = summary.settings.level
-    recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
+    recipes = {recipe: reaudit(*pair, among=len(pairs), level=LEVEL) for recipe, pair in pairs.items()}
     average, turn = together(list(recipes.values())), summary.spec.sign < 0
     return ReauditSummary(
         recipes={recipe: audit.turned if turn else audit for recipe, audit in recipes.items()},
         together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
-        by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
 
 
@@ -553,30 +493,24 @@ def meaning(summary: Summary, audit: Reaudit) -> str:
 
 
 def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Leaks, Leaks]]:
-    """Recipe -> its leaks in the first and in the fresh audit, under the attacks that both ran."""
+    """Recipe -> its leaks in the first and in the fresh audit, under the attacks that both ran and over the classes
+    that both have; see `rates`."""
     audits = (summary, again)
     first, fresh = (audit.cases(metric) for audit in audits)
     attacks = [attack for attack in first.attacks if attack in fresh.attacks]
-    recipes = [recipe for recipe in first.recipes if recipe in fresh.recipes]
-    return {recipe: _leaks(audits, metric, recipe, attacks) for recipe in recipes if attacks}
-
-
-def _leaks(audits: tuple[Summary, Summary], metric: str, recipe: str, attacks: Sequence[str]) -> tuple[Leaks, Leaks]:
-    """The leaks of a recipe in both audits, by attack, over the classes that both have; see `rates`."""
-    seeds = [audit.cases(metric).seeds for audit in audits]
-    samples = [
-        audit.samples[audit.rows(metric, attack)[recipe]][metric][seed]
-        for audit, mine in zip(audits, seeds, strict=True)
-        for attack in attacks
-        for seed in mine
-    ]
-    values = metric_of(metric).sign * rates(samples)[0]
-    parts = np.split(values, [len(attacks) * len(seeds[0])])
-    first, fresh = (
-        dict(zip(attacks, part.reshape(len(attacks), len(mine), -1), strict=True))
-        for part, mine in zip(parts, seeds, strict=True)
-    )
-    return first, fresh
+    pairs: dict[str, tuple[Leaks, Leaks]] = {}
+    for recipe in (recipe for recipe in first.recipes if recipe in fresh.recipes and attacks):
+        samples = [
+            audit.samples[dict(audit.attacked()[recipe])[attack]][metric][seed]
+            for audit, cases in zip(audits, (first, fresh), strict=True)
+            for attack in attacks
+            for seed in cases.seeds
+        ]
+        values = metric_of(metric).sign * rates(samples)[0]
+        sides = np.split(values, [len(attacks) * len(first.seeds)])
+        before, after = (side.reshape(len(attacks), -1, values.shape[1]) for side in sides)
+        pairs[recipe] = dict(zip(attacks, before, strict=True)), dict(zip(attacks, after, strict=True))
+    return pairs
 
 
 def frontier_words(summary: Summary) -> str:

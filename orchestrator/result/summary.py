@@ -20,7 +20,7 @@ from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.cells import Summary, measured_in
 from smoothsweep.orchestrator.result.data import Axis, Defended, ReportData
-from smoothsweep.orchestrator.result.estimates import Checks, Seeds, Settings, collect, estimate, judge_checks
+from smoothsweep.orchestrator.result.estimates import Checks, Seeds, collect, estimate, judge_checks, rows_by_trial
 from smoothsweep.orchestrator.result.format import axis_words, defense_key, is_null
 
 Key = tuple[Hashable, ...]
@@ -89,9 +89,8 @@ def label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
     return ", ".join(dict.fromkeys(words))  # a defense of several axes is named once
 
 
-def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
+def summarise(data: ReportData) -> Summary:
     """The cells of `data`, and the metric that decides between them."""
-    settings = Settings(level=level, resamples=resamples, seed=seed)
     named = {name: hashable(value) for name, value in data.baseline.items()}
     groups = trials_by_cell(data.results, data.axes)
     keys = list(groups)
@@ -99,10 +98,11 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     place = {key: row for row, key in enumerate(keys)} if data.baseline else {}
     is_baseline = [bool(data.baseline) and key == other for key, other in zip(keys, of_baseline, strict=True)]
     references = [None if key == other else place.get(other) for key, other in zip(keys, of_baseline, strict=True)]
-    every = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
+    by_trial = rows_by_trial(data.per_class)
+    every = tuple(collect(trials, by_trial, data.real_images) for trials in groups.values())
     cell_of = zip(groups.values(), is_baseline, every, strict=True)
     frame = pd.DataFrame(
-        [_counts(trials, data.axes) | {"is_baseline": it} | _means(seeds, settings) for trials, it, seeds in cell_of]
+        [_counts(trials, data.axes) | {"is_baseline": it} | _means(seeds) for trials, it, seeds in cell_of]
     )
     baselines: set[str] = set()
     checks: Checks = {}
@@ -123,7 +123,6 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         samples=every if first is None else tuple(_of_seeds(seeds, first) for seeds in every),
         all_samples=every,
         rows_of_baselines=references,
-        settings=settings,
         axes=data.axes,
         baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
         primary=next((key for key in (*asked, *CLASS_METRICS, *leaks) if key in told), None),
@@ -156,11 +155,11 @@ def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
     return defenses
 
 
-def _means(samples: Mapping[str, Seeds], settings: Settings) -> dict[str, Any]:
+def _means(samples: Mapping[str, Seeds]) -> dict[str, Any]:
     """Every metric of a cell with its interval."""
     row: dict[str, Any] = {}
     for spec in METRICS:
-        interval = estimate(spec, samples[spec.key], settings)
+        interval = estimate(spec, samples[spec.key])
         row |= {f"{spec.key}{end}": value for end, value in zip(("", "_low", "_high", "_n"), interval, strict=False)}
     return row
 

@@ -37,11 +37,10 @@ from smoothsweep.orchestrator.result.display import (
     screen_facts,
     setting_name,
     shown_rows,
-    too_inaccurate,
 )
-from smoothsweep.orchestrator.result.estimates import NOTHING
+from smoothsweep.orchestrator.result.estimates import LEVEL, NOTHING
 from smoothsweep.orchestrator.result.findings import captions, find, limits
-from smoothsweep.orchestrator.result.format import ascii_text, is_null
+from smoothsweep.orchestrator.result.format import ascii_text, is_null, number
 from smoothsweep.orchestrator.result.leaks import (
     advantage_panels,
     exposed,
@@ -49,7 +48,7 @@ from smoothsweep.orchestrator.result.leaks import (
     hiding_sentences,
     query_frame,
 )
-from smoothsweep.orchestrator.result.published import Published, order_table, paper_comparison
+from smoothsweep.orchestrator.result.published import order_table, paper_comparison, published_sentences
 from smoothsweep.orchestrator.result.searches import marks, search_sentences
 from smoothsweep.orchestrator.result.standing import (
     ReauditSummary,
@@ -167,11 +166,11 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
             "fresh_seeds": () if checked is None else checked.seeds,
             "settings": [of | {"orders": order} for of, order in zip(settings, orders, strict=True)],
             "advantage": advantage_panels(summary),
-            "published": published and published.facts,
+            "published": published,
         },
         sentences={
-            **_said(data, summary, frames["costs"]),
-            "published": () if published is None else published.sentences,
+            **_said(data, summary, costs=frames["costs"], checked=checked, members=members),
+            "published": () if published is None else published_sentences(published),
         },
         labels={key: summary.metric(key).label for key in summary.measured},
         **frames,
@@ -303,8 +302,11 @@ def _frame(name: str, rows: list[dict[str, Any]], summary: Summary | None = None
 
 
 def _judge_frame(summary: Summary) -> pd.DataFrame:
-    standings = recipe_standings(summary)
-    rows = [{"recipe": one.recipe, "attack": one.attack, **way.row} for one in standings for way in one.judged]
+    rows = [
+        {name: summary.cells[row][name] for name in ("recipe", "attack")} | way.row
+        for row, judged in recipe_standings(summary).items()
+        for way in judged
+    ]
     return _frame("judges", rows)
 
 
@@ -319,10 +321,10 @@ def _people_frame(summary: Summary) -> pd.DataFrame:
     return _frame("people", rows)
 
 
-def published_frame(published: Published | None) -> pd.DataFrame:
+def published_frame(published: Mapping[str, Any] | None) -> pd.DataFrame:
     """The frame `published`."""
     columns, kinds = FRAMES["published"], {"count": int, "number": float, "true or false": "boolean"}
-    lines = [line for block in published.blocks for line in block] if published else []
+    lines = [line for block in published["blocks"] for line in block] if published else []
     frame = pd.DataFrame(lines, columns=[one.name for one in columns])
     return frame.astype({one.name: kinds[one.unit] for one in columns if one.unit in kinds}) if published else frame
 
@@ -347,7 +349,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
     """The named facts: what was asked and run, what decides, the choice and what it rests on."""
     states = data.results["status"].value_counts()
     key, best, reference = summary.primary, choice.best, choice.reference
-    recipe_of, evidence = summary.frame.get("recipe"), summary.evidence
+    recipe_of, evidence, floor = summary.frame.get("recipe"), summary.evidence, summary.min_test_acc
     known: dict[str, Any] = {
         "protocol": data.protocol,
         "trials": len(data.results),
@@ -361,7 +363,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "by_setting": summary.by_setting,
         "leak": key,
         "leak_label": None if key is None else summary.spec.label,
-        "level": summary.settings.level,
+        "level": LEVEL,
         "accuracy_asked": data.min_test_acc,
         "accuracy_margin": data.accuracy_margin,
         "baseline": summary.baseline_recipe,
@@ -372,7 +374,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "best_ties": choice.ties,
         "front": choice.front,
         "too_inaccurate": choice.below,
-        "too_inaccurate_words": too_inaccurate(summary),
+        "too_inaccurate_words": "" if floor is None else f"test accuracy below {number(metric_of('test_acc'), floor)}",
         "seeds_shared": choice.seeds,
         "hiding_not_looked_for": hiding_not_looked_for(summary),
         "not_every_attack": () if key is None else tuple(r for r in summary.recipes if r in summary.cases(key).missing),
@@ -394,9 +396,15 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
     return known
 
 
-def _said(data: ReportData, summary: Summary, costs: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+def _said(
+    data: ReportData,
+    summary: Summary,
+    *,
+    costs: pd.DataFrame,
+    checked: ReauditSummary | None,
+    members: pd.DataFrame | None,
+) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
-    checked, members = check_reaudit(data, summary), membership_frame(data, summary)
     several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {

@@ -199,9 +199,6 @@ def search_aims(loaded: LoadedSweep) -> Aims:
     return Aims(objectives=loaded.search.objectives, constraints=loaded.search.constraints)
 
 
-RESAMPLES = 10  # few, since no decision depends on these bootstrap intervals
-
-
 class LookDesign:
     """The design of a sweep with looks: every recipe at the first look, then those that are still open.
 
@@ -248,7 +245,7 @@ class LookDesign:
             baseline=baseline_axes(self.loaded),
             looks=self.make.looks,
         )
-        summary = summarise(data, resamples=RESAMPLES)
+        summary = summarise(data)
         stops = {} if summary.primary is None else summary.stops(summary.primary)
         open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
         ids = {trial for mine in summary.frame.loc[summary.frame["recipe"].isin(open_), "trials"] for trial in mine}

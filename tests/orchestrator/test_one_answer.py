@@ -89,7 +89,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def summary(data):
-    return summarise(data, resamples=100)
+    return summarise(data)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def titles(canvas):
 
 
 def figures_of(data, result=None):
-    return Figures(data=data, result=result or result_of(data, summarise(data, resamples=50)))
+    return Figures(data=data, result=result or result_of(data, summarise(data)))
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a.svg", "a.png", "a.b.pdf"])

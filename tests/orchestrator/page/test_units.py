@@ -66,13 +66,13 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_every_column_of_numbers_has_its_unit(name, make_data, defense_data):
     data = PAGES[name](make_data, defense_data)
-    found, read = bare(render(data, result_of(data, summarise(data, resamples=50))))
+    found, read = bare(render(data, result_of(data, summarise(data))))
     assert read > 4 and not [one for one in found if not is_pure(*one[:2])]
 
 
 def test_a_difference_from_the_paper_is_in_points_where_the_row_is_a_rate():
     data = sweep_data()
-    page = render(data, result_of(data, summarise(data, resamples=50)))
+    page = render(data, result_of(data, summarise(data)))
     (rows,) = (rows for name, _, rows in tables(page) if name == "published")
     told = [row for row in rows if len(row) == 6 and row[4][-1:] != "\u2013"]
     assert {"%" in row[2] for row in told} == {True, False}

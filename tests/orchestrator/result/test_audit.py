@@ -64,7 +64,7 @@ def data(seeds=(1, 2), attacks=ATTACKS):
 
 
 def read(given, **notes):
-    return read_audit(given, summarise(given, resamples=100), **{"names": NAMES, "classes": 20} | notes)
+    return read_audit(given, summarise(given), **{"names": NAMES, "classes": 20} | notes)
 
 
 @pytest.fixture(scope="module")

@@ -31,13 +31,13 @@ POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 
 
 
 def frontier(data, summary=None):
-    summary = summary or summarise(data, resamples=50)
+    summary = summary or summarise(data)
     return Figures(data=data, result=result_of(data, summary)).panels.frontier()
 
 
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     data = sweep(POINTS, baseline="base", min_test_acc=0.8)
-    summary = summarise(data, resamples=100)
+    summary = summarise(data)
     assert decide(summary).front == ("base", "best")
     panel = frontier(data, summary)
     assert panel.asked[0] == 0.8 and len(panel.stairs) == 2
@@ -55,7 +55,7 @@ def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
     two = {"base": POINTS["base"], "best": POINTS["best"]}
     for points, words in ((two, "least leak"), (two | {"near": (0.9, 0.31, 0.8)}, "lowest measured")):
         data = sweep(points, baseline="base")
-        summary = summarise(data, resamples=100)
+        summary = summarise(data)
         choice, page = decide(summary), render(data, result_of(data, summary))
         assert choice.clear and choice.significant == (words == "least leak")
         assert {tag for tag in ("least leak", "lowest measured") if f">{tag}<" in page} == {words}
@@ -65,7 +65,7 @@ def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
 def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
     points = {"base": (0.95, 0.7, 0.9), "poor": (0.8, 0.3, 0.8), "good": (0.9, 0.3, 0.8)}
     points = {name: points[name] for name in ("base", *order)}
-    summary = summarise(sweep(points, noise=0.0, baseline="base"), resamples=50)
+    summary = summarise(sweep(points, noise=0.0, baseline="base"))
     assert summary.evidence.recommendation.best == "good"
     assert decide(summary).best == summary.evidence.rows["good"]
     assert decide(summary).front == ("base", "good")
@@ -77,7 +77,7 @@ def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accu
     others = {"between": (0.86, 0.5, 0.9), "behind": (0.85, 0.65, 0.9), "beaten": (0.84, 0.66, 0.9)}
     front = {"best": (0.9, 0.4, 0.9), "middle": (0.93, 0.6, 0.9), "base": (0.95, 0.7, 0.9)}
     data = sweep(low | others | front, baseline="base", min_test_acc=0.8, noise=0.01)
-    summary = summarise(data, resamples=50)
+    summary = summarise(data)
     assert set(decide(summary).front) == set(front) and set(decide(summary).below) == set(low)
     page = render(data, result_of(data, summary))
     table = page[page.index('<table class="short"') :].split("</table>")[0]
@@ -87,7 +87,7 @@ def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accu
     every = page[page.index('id="recipes"') :].split("</table>")[0]
     assert ascii_text(every).count("test accuracy below 80.0 %") == len(low)
     few = sweep({"low": low["low0"]} | front, baseline="base", min_test_acc=0.8)
-    page = render(few, result_of(few, summarise(few, resamples=50)))
+    page = render(few, result_of(few, summarise(few)))
     table = page[page.index('<table class="short"') :].split("</table>")[0]
     (row,) = [row for row in table.split("<tr")[1:] if 'data-recipe="low"' in row]
     assert "test accuracy below 80.0 %" in ascii_text(row) and table.count("accuracy below") == 1

@@ -39,7 +39,7 @@ def cost(*parts):
 def test_each_stage_counts_once_and_by_what_it_saved():
     """Uses: the prior by four trials, the pool by two of one recipe, one attack by a trial and by a fresh seed."""
     data = found(LINKS)
-    rows = cost_rows(data, summarise(data, resamples=20)).itertuples(index=False)
+    rows = cost_rows(data, summarise(data)).itertuples(index=False)
     told = {(row.by, row.name): (row.stages, row.device_s, row.saved_s) for row in rows}
     prior, pool, targets = (8000.0, 4), (40.0, 2), [(200.0, 1), (220.0, 1), (130.0, 1), (17.0, 1)]
     attacks = [(7.0, 2), (9.0, 1), (11.0, 1)]
@@ -64,4 +64,4 @@ def test_time_of_cpus_alone_is_called_that():
 def test_without_manifests_there_are_no_costs():
     for links in ({}, {"a1": ()}):
         data = found(links)
-        assert not len(cost_rows(data, summarise(data, resamples=20)))
+        assert not len(cost_rows(data, summarise(data)))

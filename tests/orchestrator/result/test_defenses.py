@@ -29,7 +29,7 @@ def text_of(markup):
 def whole(defense_data):
     """Every defense under both attacks, three seeds."""
     data = defense_data()
-    return data, summarise(data, resamples=200)
+    return data, summarise(data)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def small(defense_data):
     results = data.results
     mid = [results.index[results["defense"] == name] for name in results["defense"].unique() if "mid" in name]
     data = defense_data(only=SMALL, failing=(int(mid[0][0]), *(int(place) for place in mid[1])))
-    return data, summarise(data, resamples=200)
+    return data, summarise(data)
 
 
 def described(data, summary):
@@ -93,7 +93,7 @@ def test_the_best_of_a_family_is_accurate_enough(whole):
 
 def test_readings_follow_the_verdicts(defense_data):
     data = defense_data(only=SMALL, classes=60, losses=("cross_entropy",))
-    summary = summarise(data, resamples=200)
+    summary = summarise(data)
     rows, (setting,) = described(data, summary)
     assert rows[setting["reference"]]["verdict"] is None
     for one in setting["families"]:
@@ -118,17 +118,17 @@ def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):
     metrics = ["test_acc", "embedder_acc1", "attack_acc1", "seconds_target"]
     nothing = replace(data, results=data.results.assign(status="missing", **dict.fromkeys(metrics, np.nan)))
     for data in (make_data(), defense_data(only=("mid",)), defense_data(defenses={}), nothing):
-        result = result_of(data, summarise(data, resamples=50))
+        result = result_of(data, summarise(data))
         assert not len(result.defenses) and result.facts["settings"] == [] and part("defenses", data, result) == ""
 
 
 def test_without_a_baseline_plain_training_is_the_reference_and_without_both_nothing_is(defense_data):
     data = defense_data(only=SMALL, baseline={})
-    _, (setting,) = described(data, summarise(data, resamples=50))
+    _, (setting,) = described(data, summarise(data))
     assert setting["reference"] == setting["plain"] is not None
     results = data.results[~data.results["trial"].isin([t for t, d in data.defenses.items() if d.get("alpha") == 0])]
     data = replace(data, results=results.reset_index(drop=True))
-    result = result_of(data, summarise(data, resamples=50))
+    result = result_of(data, summarise(data))
     (setting,) = result.facts["settings"]
     assert (setting["plain"], setting["reference"], setting["floor"]) == (None, None, None)
     page = text_of(part("defenses", data, result))
@@ -139,7 +139,7 @@ def test_settings_apart_from_the_defense_make_groups_of_their_own(defense_data):
     data = defense_data(only=("mid", "dropout"), losses=("cross_entropy",))
     results = data.results.assign(model=np.where(data.results["seed"] == 0, "small", "large"))
     data = replace(data, results=results, axes=(*data.axes, Axis(key="model", bare=True)))
-    rows, settings = described(data, summarise(data, resamples=50))
+    rows, settings = described(data, summarise(data))
     assert sorted(one["setting"] for one in settings) == ["large", "small"]
     for setting in settings:
         assert {one["key"] for one in setting["families"]} == {"mid", "dropout"}

@@ -9,7 +9,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.estimates import OWN, Settings, collect, estimate, images_column
+from smoothsweep.orchestrator.result.estimates import OWN, collect, estimate, images_column, rows_by_trial
 from smoothsweep.orchestrator.result.rows import image_counts, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
@@ -92,15 +92,15 @@ def one_cell(key, values, counts):
         {"trial": f"t{seed}", "seed": seed, "status": "done", key: value, images_column(key): count}
         for seed, (value, count) in enumerate(zip(values, counts, strict=True))
     ]
-    return collect(pd.DataFrame(rows), None)[key]
+    return collect(pd.DataFrame(rows), {})[key]
 
 
 @pytest.mark.parametrize("key", ["backdoor_success", "fgsm_untargeted_correct", "train_acc", "xi_test"])
 def test_all_hits_of_a_known_number_of_images_have_an_interval(key):
-    found = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, 50, 55]), Settings())
+    found = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, 50, 55]))
     expected = rate_interval([1.0, 1.0, 1.0], images=50)
     assert (found.low, found.high) == (expected.low, expected.high) and 0.85 < found.low < found.high == 1.0
-    unknown = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, None, 55]), Settings())
+    unknown = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, None, 55]))
     assert math.isnan(unknown.low) and math.isnan(unknown.high)
 
 
@@ -108,7 +108,7 @@ def test_all_hits_of_a_known_number_of_images_have_an_interval(key):
 def test_real_photographs_are_the_same_under_every_seed(key):
     """Every test image is held against the other people, whichever classes are attacked."""
     trials = pd.DataFrame([{"trial": f"t{s}", "seed": s, "status": "done", key: 0.0} for s in range(3)])
-    found = estimate(BY_KEY[key], collect(trials, None, 20)[key], Settings())
+    found = estimate(BY_KEY[key], collect(trials, {}, 20)[key])
     assert (found.low, found.high) == (0.0, rate_interval([0.0] * 3, images=20).high) and 0.05 < found.high < 0.3
 
 
@@ -119,7 +119,7 @@ def test_a_rate_over_classes_counts_each_class_of_each_seed_once():
         [{"trial": f"t{s}", "class": f"c{c}", judge: 1.0, images_column(judge): 4} for s in range(3) for c in range(20)]
     )
     trials = pd.DataFrame([{"trial": f"t{s}", "seed": s, "status": "done", "attack_acc5_last": 1.0} for s in range(3)])
-    samples = collect(trials, rows)["attack_acc5_last"]
+    samples = collect(trials, rows_by_trial(rows))["attack_acc5_last"]
     assert [sample.images for sample in samples.values()] == [20, 20, 20]
-    found = estimate(BY_KEY["attack_acc5_last"], samples, Settings())
+    found = estimate(BY_KEY["attack_acc5_last"], samples)
     assert found.low == rate_interval([1.0] * 3, images=60).low and found.high == 1.0

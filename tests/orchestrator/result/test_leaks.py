@@ -139,7 +139,7 @@ def queries():
                 rows[-1] |= of_attack(attack, access, control=control)
                 parts[trial] = once
     data = made_data(rows, ALPHA, ATTACK, baseline={"alpha": 0.0})
-    return result_of(replace(data, asked=parts), summarise(data, resamples=50)).queries
+    return result_of(replace(data, asked=parts), summarise(data)).queries
 
 
 def test_queries_are_counted_per_class_and_those_of_parts_shared_out(queries):
@@ -231,7 +231,7 @@ def test_who_is_exposed_is_told_by_the_estimator_and_the_surest_come_first():
     names, shares = list("abcdefgh"), np.linspace(0.0, 1.0, 8)
     sample = Sample(value=0.5, by_class=pd.Series(shares, names), counts=pd.Series(10, names))
     samples = [{"embedder_acc1": {0: sample, 1: sample}}]
-    found = exposed(SimpleNamespace(samples=samples, settings=SimpleNamespace(level=0.95)), 0, "embedder_acc1")
+    found = exposed(SimpleNamespace(samples=samples), 0, "embedder_acc1")
     wanted = exposures(np.stack([shares, shares]), np.full((2, 8), 10), level=0.95)
     assert [one["class"] for one in found][:3] == ["h", "g", "f"]
     for one in found:

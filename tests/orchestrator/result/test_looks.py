@@ -37,7 +37,7 @@ def data_of(loaded, store, trials):
 
 
 def summary_of(loaded, store, trials):
-    return summarise(data_of(loaded, store, trials), resamples=20)
+    return summarise(data_of(loaded, store, trials))
 
 
 @pytest.fixture(scope="module")

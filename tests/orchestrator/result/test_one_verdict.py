@@ -49,7 +49,7 @@ def visible(page):
 def test_one_seed_gets_no_verdict_by_any_door(gap):
     """However far apart the numbers lie: terminal, README table, findings, the page."""
     data = sweep(seeds=1, gap=gap)
-    summary = summarise(data, resamples=100)
+    summary = summarise(data)
     verdicts = {gap.verdict for metric in summary.measured for gap in summary.gaps(metric).values()}
     assert verdicts <= {"", INCONCLUSIVE}
     found = find(data, summary)
@@ -73,7 +73,7 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
 def test_neighbouring_lines_agree_about_every_pair_and_metric(seeds, gap, draw, floor):
     """The table's columns, the matrix of pairs, the sentences and the probability follow one decision."""
     data = sweep(seeds=seeds, gap=gap, draw=draw, min_test_acc=floor)
-    summary = summarise(data, resamples=100)
+    summary = summarise(data)
     base = summary.baseline_recipe
     for metric in ("embedder_acc1", "attack_acc1", "test_acc", "ece"):
         evidence = summary.evidence_by(metric)
@@ -114,7 +114,7 @@ def test_the_baselines_recipe_is_the_reference_also_under_a_stronger_attack_than
         baseline={"alpha": 0.0, "loss": "weak"},
         per_class=pd.concat([weak.per_class, hits]),
     )
-    first = part("first", data, result_of(data, summarise(data, resamples=100)))
+    first = part("first", data, result_of(data, summarise(data)))
     rows = {row.split('"')[0]: row.split("</tr>")[0] for row in first.split('data-recipe="')[1:]}
     assert {name for name, row in rows.items() if ">baseline</span></td>" in row} == {"alpha\u00a00"}
     assert not any("no difference" in row for row in rows.values())

@@ -54,7 +54,7 @@ def compared(data):
 
 
 def line_of(published, metric, block=0):
-    return next(line for line in published.blocks[block] if line["metric"] == metric)
+    return next(line for line in published["blocks"][block] if line["metric"] == metric)
 
 
 def marked(low, high):
@@ -63,14 +63,14 @@ def marked(low, high):
 
 def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
     published = compared(sweep_data())
-    assert [(block[0]["recipe"], block[0]["paper_row"]) for block in published.blocks] == [
+    assert [(block[0]["recipe"], block[0]["paper_row"]) for block in published["blocks"]] == [
         ("alpha\u00a0\u22120.05", 7),
         ("alpha\u00a00", 4),
     ]
-    assert published.strangers == {"alpha\u00a0\u22120.2": "the table has no such row"}
-    assert len(published.absent) == 11
-    assert "ResNet-152, alpha 0.3" in published.absent and "DenseNet-121, alpha \u22120.05" in published.absent
-    assert "ResNet-152, alpha 0" not in published.absent
+    assert published["strangers"] == {"alpha\u00a0\u22120.2": "the table has no such row"}
+    assert len(published["absent"]) == 11
+    assert "ResNet-152, alpha 0.3" in published["absent"] and "DenseNet-121, alpha \u22120.05" in published["absent"]
+    assert "ResNet-152, alpha 0" not in published["absent"]
 
 
 def test_within_outside_and_the_difference():
@@ -117,7 +117,7 @@ def test_what_is_missing_stays_empty_with_the_reason():
     alone = compared(sweep_data(seeds=(1,)))
     assert line_of(alone, "test_acc", 1)["mark"] == "no interval"
     assert line_of(alone, "test_acc", 1)["difference"] == pytest.approx(0)
-    assert "have no interval here (one seed)" in alone.share
+    assert "have no interval here (one seed)" in alone["share"]
 
 
 def test_what_does_not_measure_the_same_is_not_subtracted():
@@ -134,18 +134,18 @@ def test_departures_are_split_into_shared_and_own():
         for trial, known in data.paper.standings.items()
     }
     published = compared(replace(data, paper=replace(data.paper, standings=held)))
-    assert published.departures == ("epochs 10",)
-    assert [block[0]["own"] for block in published.blocks] == [[], ["steps 5"]]
+    assert published["departures"] == ("epochs 10",)
+    assert [block[0]["own"] for block in published["blocks"]] == [[], ["steps 5"]]
 
 
 def test_recipes_that_cannot_be_placed_are_named_not_dropped():
     data = sweep_data(alphas=(0.0,))
     held = {trial: Standing(axes=axes) for trial, axes in zip(data.paper.standings, (None, None, None), strict=True)}
     unknown = compared(replace(data, paper=replace(data.paper, standings=held)))
-    assert unknown.strangers == {"alpha\u00a00": "how the imported target was trained is not stated"}
+    assert unknown["strangers"] == {"alpha\u00a00": "how the imported target was trained is not stated"}
     ablation = compared(replace(data, paper=replace(data.paper, table="5")))
-    assert "name sampling_alpha" in ablation.strangers["alpha\u00a00"]
-    assert not ablation.blocks and len(ablation.absent) == 3
+    assert "name sampling_alpha" in ablation["strangers"]["alpha\u00a00"]
+    assert not ablation["blocks"] and len(ablation["absent"]) == 3
     assert len(published_frame(ablation)) == 0
 
 

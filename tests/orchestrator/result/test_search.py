@@ -73,7 +73,7 @@ def test_agreement_pairs_recipes_not_numbers():
     ],
 )
 def test_whether_a_cheap_attack_that_ranks_alike_may_choose(leaks, kept, audited, said, make_data):
-    found = search_sentences(halving(leaks, kept=kept, audited=audited), summarise(make_data(), resamples=200))
+    found = search_sentences(halving(leaks, kept=kept, audited=audited), summarise(make_data()))
     _, words = found["search_rungs"]
     assert said in text(words) and (f", {audited} of them though dropped" in text(words)) == bool(audited)
 
@@ -81,7 +81,7 @@ def test_whether_a_cheap_attack_that_ranks_alike_may_choose(leaks, kept, audited
 def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
     def section(search):
         data = make_data(search=search)
-        return part("search", data, result_of(data, summarise(data, resamples=50)))
+        return part("search", data, result_of(data, summarise(data)))
 
     assert section(None) == ""
     shown = section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
@@ -97,7 +97,7 @@ def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
 
 def test_a_page_with_a_search_holds_it(make_data):
     data = make_data(search=view(proposed(0, 0.87, 0.3, recipe="alpha\u00a00"), proposed(1, None, None, status="open")))
-    page = render(data, result_of(data, summarise(data, resamples=50)))
+    page = render(data, result_of(data, summarise(data)))
     assert 'id="search"' in page and 'href="#row-' in page
 
 

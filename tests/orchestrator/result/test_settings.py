@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def summary(data):
-    return summarise(data, resamples=50)
+    return summarise(data)
 
 
 def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the_rest(data, summary):
@@ -73,7 +73,7 @@ def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(dat
 
 def test_a_setting_without_all_of_its_seeds_is_told_by_its_name():
     partly = swept(SWAPPED, BASELINE, missing={(0.0, "C", 2), (0.0, "C", 3)})
-    [line] = incomplete_lines(summarise(partly, resamples=50))
+    [line] = incomplete_lines(summarise(partly))
     assert ascii_text(line) == "Not finished: start from C (2 of 4 seeds)."
 
 
@@ -92,6 +92,6 @@ PRODUCT = {(alpha, start): 0.5 for alpha in (0.0, -0.8) for start in ("A", "B")}
 )
 def test_other_sweeps_compare_recipes(settings, baseline):
     data = swept(settings, baseline)
-    found = summarise(data, resamples=20)
+    found = summarise(data)
     assert not found.by_setting
     assert not any("compares settings" in line for line in find(data, replace(found))["answer"])

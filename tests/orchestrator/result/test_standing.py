@@ -102,9 +102,11 @@ def sweep(alphas=(0.0, -0.8), unmeasured=False):
 
 
 def test_the_baseline_then_the_least_leak_each_under_its_strongest_attack_beside_its_own_control():
-    found = recipe_standings(sweep())
-    assert [(ascii_text(one.recipe), one.attack) for one in found] == [("alpha 0", "weak"), ("alpha -0.8", "ppa")]
-    verified = [next(way for way in one.judged if way.metric == FIRST).numbers for one in found]
+    summary = sweep()
+    found = recipe_standings(summary)
+    cells = [summary.cells[row] for row in found]
+    assert [(ascii_text(one["recipe"]), one["attack"]) for one in cells] == [("alpha 0", "weak"), ("alpha -0.8", "ppa")]
+    verified = [next(way for way in judged if way.metric == FIRST).numbers for judged in found.values()]
     first, second = ([round(number.value, 9) for number in numbers.values()] for numbers in verified)
     assert first == [0.1, 0.01, 0.02, 0.5, 0.96]  # beside the control that reaches most
     assert second == [0.2, 0.01, 0.0, 0.5, 0.96]
@@ -119,10 +121,11 @@ def test_the_control_is_that_of_the_same_recipe():
 
 
 def test_one_recipe_stands_alone_and_nothing_measured_is_nothing():
-    (only,) = recipe_standings(sweep(alphas=(0.0,)))
-    assert only.attack == "weak"
+    summary = sweep(alphas=(0.0,))
+    (only,) = recipe_standings(summary)
+    assert summary.cells[only]["attack"] == "weak"
     nothing = sweep(unmeasured=True)
-    assert recipe_standings(nothing) == () == standing_sentences(nothing)
+    assert recipe_standings(nothing) == {} and standing_sentences(nothing) == ()
 
 
 CLASSES, SEEDS = 24, 4
@@ -214,9 +217,9 @@ def audited(first, later, **changes):
 
 def test_the_bias_is_fresh_minus_first_paired_by_class():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.26, -0.1: 0.36})
-    summary, table = summarise(data, resamples=200), data.per_class.set_index(["trial", "class"])["embedder_acc1"]
+    summary, table = summarise(data), data.per_class.set_index(["trial", "class"])["embedder_acc1"]
     found = check_reaudit(data, summary)
-    assert found.seeds == (101, 102) and found.by_class and len(found.recipes) == 2
+    assert found.seeds == (101, 102) and len(found.recipes) == 2
 
     def matrix(results, alpha):
         return {"": np.stack([table[trial] for trial in results.loc[results["alpha"] == alpha, "trial"]])}
@@ -230,7 +233,7 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
 
 def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
-    summary = summarise(data, resamples=200)
+    summary = summarise(data)
     assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
     shown = ascii_text(part("fresh", data, result_of(data, summary)))
     assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "overestimated" in shown and "101" in shown
@@ -240,15 +243,15 @@ def test_without_a_second_audit_there_is_no_section():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     for changes in ({"fresh": None}, {"fresh": data.fresh.assign(status="missing")}):
         without = ReportData(**{**vars(data), **changes})
-        summary = summarise(without, resamples=50)
+        summary = summarise(without)
         assert check_reaudit(without, summary) is None and part("fresh", without, result_of(without, summary)) == ""
 
 
 def test_values_without_classes_and_a_single_seed_cannot_tell():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.3}, per_class=None)
     one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
-    summary = summarise(one, resamples=50)
+    summary = summarise(one)
     found = check_reaudit(one, summary)
     (result,) = found.recipes.values()
-    assert result.low is None and result.verdict == "inconclusive" and not found.by_class
+    assert result.low is None and result.verdict == "inconclusive"
     assert "inconclusive: one seed" in fresh_words(summary, found)[0]

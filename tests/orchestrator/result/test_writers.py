@@ -28,7 +28,7 @@ def made(request, make_data):
     data = make_data()
     rows = data.results[data.results["seed"] < request.param].reset_index(drop=True)
     data = make_data(results=rows, per_class=data.per_class)
-    summary = summarise(data, resamples=100)
+    summary = summarise(data)
     return data, result_of(data, summary)
 
 

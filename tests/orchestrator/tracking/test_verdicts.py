@@ -32,7 +32,7 @@ def swept(load, finished, store, tmp_path):
     loaded = load()
     trials = finished(loaded)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
-    return loaded, trials, result_of(data, summarise(data, resamples=50))
+    return loaded, trials, result_of(data, summarise(data))
 
 
 def by_alpha(runs):

@@ -105,7 +105,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path):
     data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
     assert (data.min_test_acc, data.accuracy_margin, data.primary) == (0.8, 0.03, "embedder_acc1")
     assert set(data.fresh["seed"]) == {101, 102} and len(data.others) == 6 * 4 and len(data.results) == 5 * 4
-    summary = summarise(data, resamples=100)
+    summary = summarise(data)
     assert summary.accuracy_margin == 0.03
     assert summary.baseline_recipe is not None and len(summary.recipes) == 5
     view = data.search
