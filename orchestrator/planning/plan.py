@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -108,28 +108,23 @@ def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
     seen: set[str] = set()
     for stage in plan.missing:
-        kind = stage.task
-        if kind.check is None or lacks_files(stage.config) or (checked := _checked(stage, kind.check_reads)) in seen:
+        task = stage.task
+        read = {name: stage.inputs[name] for name in task.check_reads if name in stage.inputs}
+        if task.check is None or lacks_files(stage.config):
+            continue
+        shown = [  # seeds left out unless they decide (`Task.seed_decides`)
+            {key: value for key, value in part.items() if one.task.seed_decides or key not in SEEDS}
+            for one in (stage, *read.values())
+            for part in (one.config, one.hints)
+        ]
+        if (checked := canonical_json([stage.name, shown])) in seen:
             continue
         seen.add(checked)
-        read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
         inputs = {name: {**source.config, **source.hints} for name, source in read.items()}
         try:
-            kind.refuse({**stage.config, **stage.hints}, inputs)
+            task.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
             raise InputError(f"{stage_title(stage.name)}: {error}") from None
-
-
-def _checked(stage: Stage, reads: tuple[str, ...]) -> str:
-    """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`)."""
-    shown = [
-        [
-            {key: value for key, value in part.items() if source.task.seed_decides or key not in SEEDS}
-            for part in (source.config, source.hints)
-        ]
-        for source in (stage, *[stage.inputs[role] for role in reads if role in stage.inputs])
-    ]
-    return canonical_json([stage.name, shown])
 
 
 def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
@@ -139,13 +134,20 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
     the shipped rates, are the parts that are known. price: dollars per device-hour.
     """
     missing, forecast, history = {stage.fingerprint for stage in plan.missing}, plan.forecast, plan.history
-    to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
-    reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
     known = plan.trials[0].settings if plan.trials else None if forecast is None else forecast.settings
     held = devices_held(known, history) if known is not None else lambda _: 1.0
-    costs = {name: history.total(stages, held) for name, stages in to_run.items()}
-    savings = {name: history.total(stages, held) for name, stages in reused.items()}
-    listed, further = total_of(costs.values()), _forecast_time(forecast, history, held)
+    kinds: dict[str, list[Stage]] = defaultdict(list)
+    for stage in plan.stages:
+        kinds[stage.name].append(stage)
+    by_stage, costs, savings = {}, list[DeviceTime](), list[DeviceTime]()
+    for name, stages in kinds.items():
+        to_run = [stage for stage in stages if stage.fingerprint in missing]
+        there = [stage for stage in stages if stage.fingerprint in plan.cached]
+        costs.append(history.total(to_run, held))
+        savings.append(history.total(there, held))
+        counts = {"total": len(stages), "cached": len(there), "to_run": len(to_run)}
+        by_stage[name] = {**counts, **_cost(costs[-1], price), "reused": _cost(savings[-1], price)}
+    listed, further = total_of(costs), _forecast_time(forecast, history, held)
     budget = None if forecast is None or forecast.budget_hours is None else 3600 * forecast.budget_hours
     looks = search = None
     if forecast is not None and forecast.looks:
@@ -171,28 +173,14 @@ def plan_summary(plan: Plan, price: float | None = None) -> dict[str, Any]:
         "stages_to_run": len(missing),
         **_cost(total_of([listed, further]), price, budget),
         "price_per_device_hour": price,
-        "measured_on": sorted(set().union(*map(history.devices, costs))),
-        "reused": {"stages": len(plan.cached), **_cost(total_of(savings.values()), price)},
+        "measured_on": sorted(
+            {one for name in {stage.name for stage in plan.missing} for one in history.devices(name)}
+        ),
+        "reused": {"stages": len(plan.cached), **_cost(total_of(savings), price)},
         "looks": looks,
         "search": search,
-        "by_stage": {
-            name: {
-                "total": total,
-                "cached": len(reused[name]),
-                "to_run": len(to_run[name]),
-                **_cost(costs.get(name, DeviceTime()), price),
-                "reused": _cost(savings.get(name, DeviceTime()), price),
-            }
-            for name, total in Counter(stage.name for stage in plan.stages).items()
-        },
+        "by_stage": by_stage,
     }
-
-
-def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
-    by_name: dict[str, list[Stage]] = defaultdict(list)
-    for stage in stages:
-        by_name[stage.name].append(stage)
-    return by_name
 
 
 def _forecast_time(forecast: SearchForecast | None, history: History, held: Held) -> DeviceTime:
@@ -273,8 +261,20 @@ def refuse_unfit(facts: ClusterFacts, resources: Resources, stages: Iterable[Sta
             f"got {resources.cpus_per_task}"
         )
     for key, trains in GPU_WISHES.items():
-        if any(stage.task.trains == trains for stage in stages):
-            _check_gpus(facts, key, getattr(resources, key), stated=key in resources.model_fields_set)
+        wish, stated = getattr(resources, key), key in resources.model_fields_set
+        if not any(stage.task.trains == trains for stage in stages):
+            continue
+        if wish > 1 and wish != int(wish):
+            raise InputError(f"resources.{key}: expected at most 1 or a whole number, got {wish:g}")
+        if not facts.gpus and stated and wish and not facts.is_local:
+            raise InputError(
+                f"resources.{key}: expected a cluster with GPUs, or with SMOOTHSWEEP_CLUSTER_GPUS set to those it can "
+                f"grow to, got one without; {key} 0 asks for none"
+            )
+        most = facts.gpus if facts.node_gpus is None else facts.node_gpus
+        if facts.gpus and wish > most:
+            where = "the cluster" if facts.node_gpus is None else "the largest machine"
+            raise InputError(f"resources.{key}: expected at most {most:g}, which {where} has, got {wish:g}")
     for stage in {stage.config["workers"]: stage for stage in stages if stage.config.get("workers", 1) > 1}.values():
         workers, where = stage.config["workers"], f"for the stage {stage_title(stage.name)}"
         if facts.gpus and workers > facts.gpus:
@@ -283,19 +283,3 @@ def refuse_unfit(facts: ClusterFacts, resources: Resources, stages: Iterable[Sta
         if not facts.gpus and workers > facts.cpus:
             most = f"{facts.cpus}, the CPUs of the cluster, which has no GPUs"
             raise InputError(f"workers: expected at most {most}; got {workers} {where}")
-
-
-def _check_gpus(facts: ClusterFacts, key: str, wish: float, *, stated: bool) -> None:
-    if wish > 1 and wish != int(wish):
-        raise InputError(f"resources.{key}: expected at most 1 or a whole number, got {wish:g}")
-    if not facts.gpus:
-        if stated and wish and not facts.is_local:
-            raise InputError(
-                f"resources.{key}: expected a cluster with GPUs, or with SMOOTHSWEEP_CLUSTER_GPUS set to those it can "
-                f"grow to, got one without; {key} 0 asks for none"
-            )
-        return
-    most = facts.gpus if facts.node_gpus is None else facts.node_gpus
-    if wish > most:
-        where = "the cluster" if facts.node_gpus is None else "the largest machine"
-        raise InputError(f"resources.{key}: expected at most {most:g}, which {where} has, got {wish:g}")

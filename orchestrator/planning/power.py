@@ -87,16 +87,26 @@ def power_of(
         return None
     trials = [] if plan is None else [trial for trial in plan.trials if trial.phase == "sweep"]
     cells = list({id(trial.cell): trial.cell for trial in trials}.values())
+    forecast, recipes = None if plan is None else plan.forecast, None
+    if forecast is not None and forecast.steps and not forecast.looks:  # looks add no recipes
+        *_, (further, _), _ = forecast.steps  # those that meet the whole attack; the last step audits again
+        recipes = further + len({_values(cell, of_attacker=False) for cell in cells})
     where = f"--tell {100 * tell:g}" if tell else "power"
     try:
-        size = size_of(loaded, cells or expand(loaded), recipes=_recipes_of(plan, cells))
+        size = size_of(loaded, cells or expand(loaded), recipes=recipes)
         now = size.design.checked(where)
     except InputError as error:
         reason = str(error).removeprefix(f"{where}: ")
         if tell:
             raise InputError(f"{where}: {reason}") from None
         return {"tells": None, "reason": reason}
-    found = measured(store, size.leak, _people(plan)) if plan is not None and store is not None else None
+    found = None
+    if plan is not None and store is not None:
+        samples = () if forecast is None else (sample for _, samples in forecast.steps for sample in samples)
+        stages = plan.stages or [stage for sample in samples for stage in sample]
+        attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
+        people = None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
+        found = measured(store, size.leak, people)
     known, limit = found or Variation(components=QUICKSTART), tell or TELL
     power = planned(known.components, now)
     return {
@@ -166,22 +176,6 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     if classes == available:
         lines.append(f"more classes: none, all {classes} of the data are attacked")
     return lines
-
-
-def _recipes_of(plan: Plan | None, cells: Sequence[Cell]) -> int | None:
-    """How many recipes a search will have compared in the end; None without one, and for looks, which add none."""
-    if plan is None or plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
-        return None
-    *_, (further, _), _ = plan.forecast.steps  # those that meet the whole attack; the last step audits again
-    return further + len({_values(cell, of_attacker=False) for cell in cells})
-
-
-def _people(plan: Plan) -> str | None:
-    """Fingerprint of the private images that the targets of the plan learn from."""
-    samples = () if plan.forecast is None else (sample for _, samples in plan.forecast.steps for sample in samples)
-    stages = plan.stages or [stage for sample in samples for stage in sample]
-    attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
-    return None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
 
 
 def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None = None) -> Size:
