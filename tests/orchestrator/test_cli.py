@@ -63,54 +63,45 @@ def test_the_version_is_that_of_the_package_and_of_the_code(capsys, repository):
     assert capsys.readouterr().out == f"smoothsweep {stated}, code {code_version()}\n"
 
 
-@pytest.mark.parametrize("command", [["status", "SWEEP"], ["report", "SWEEP"], ["diff", "a", "b"], ["lineage", "a"]])
-@pytest.mark.parametrize("there", [False, True])
-def test_who_only_reads_a_store_makes_none(command, there, tmp_path, capsys):
-    store = tmp_path / "stroe"
-    if there:
-        store.write_text("a file")
-    sweep = str(write_tiny(tmp_path))
-    assert main([*(sweep if word == "SWEEP" else word for word in command), "--store", str(store)]) == 2
-    said = capsys.readouterr().err
-    expected = (
-        "a store, an empty folder or a new one, got a file" if there else "the store of an earlier run, got nothing"
-    )
-    assert f"expected {expected}" in said and said.count("\n") == 1
-    assert store.is_file() if there else not store.exists()
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
+COMMANDS = [
+    *(
         ["run", "SWEEP"],
         ["plan", "SWEEP"],
         ["slurm", "SWEEP", "--time", "60"],
         ["status", "SWEEP"],
         ["report", "SWEEP"],
-        ["store", "verify"],
-        ["diff", "a", "b"],
-        ["ui"],
-        ["doctor"],
-    ],
-)
-def test_a_folder_of_other_things_is_no_store(command, tmp_path, capsys):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").write_text("x")
-    (tmp_path / "other" / "thesis.bib").write_text("x")
-    sweep = str(write_tiny(tmp_path))
-    arguments = [*(sweep if word == "SWEEP" else word for word in command), "--store", str(tmp_path / "other")]
-    assert main(arguments) == 2
-    expected = "a store, an empty folder or a new one, got a folder of other things (thesis.bib, ...)"
-    assert capsys.readouterr().err.endswith(f": expected {expected}\n")
-    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["thesis.bib", "thesis.tex"]
+    ),
+    *(["diff", "a", "b"], ["lineage", "a"], ["store", "verify"], ["ui"], ["doctor"]),
+]
+A_STORE = "a store, an empty folder or a new one, got"
+PLACES = {  # what lies at --store, or is no sweep -> words of the line
+    "nothing": "the store of an earlier run, got nothing",
+    "a file": f"{A_STORE} a file",
+    "a folder of other things": f"{A_STORE} a folder of other things (thesis.bib, ...)",
+    "no sweep": "a sweep file, got no such file",
+}
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "status", "report"])
-def test_a_missing_sweep_is_one_line_and_leaves_no_store(command, tmp_path, capsys):
-    store = tmp_path / "store"
-    assert main([command, str(tmp_path / "none.yaml"), "--store", str(store)]) == 2
-    assert "expected a sweep file, got no such file" in capsys.readouterr().err
-    assert not store.exists()
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_store_or_no_sweep_is_one_line_and_stays_as_it_is(command, place, tmp_path, capsys):
+    reads = command[0] in ("status", "report", "diff", "lineage")
+    if (place == "nothing" and not reads) or (place == "no sweep" and "SWEEP" not in command):
+        return
+    store, sweep = tmp_path / "place", write_tiny(tmp_path)
+    if place == "a file":
+        store.write_text("x")
+    elif place == "a folder of other things":
+        store.mkdir()
+        for name in ("thesis.tex", "thesis.bib"):
+            (store / name).write_text("x")
+    elif place == "no sweep":
+        sweep = tmp_path / "none.yaml"
+    before = sorted(tmp_path.rglob("*"))
+    assert main([*(str(sweep) if word == "SWEEP" else word for word in command), "--store", str(store)]) == 2
+    said = capsys.readouterr().err
+    assert f"expected {PLACES[place]}" in said and said.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_ui_without_a_run_says_what_is_missing(tmp_path, capsys):
@@ -139,11 +130,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def dear(tmp_path, monkeypatch):
+def dear(folder):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda _: pytest.fail("started"))
-    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
+    sweep, store = write_tiny(folder), Store(root=folder / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
     manifest = {**target.identity(), "inputs": inputs, "metrics": {}, "seconds": 108_000.0}
@@ -151,102 +140,85 @@ def dear(tmp_path, monkeypatch):
     return sweep, store
 
 
-def files_in(store):
-    return sorted(path.relative_to(store.root) for path in store.root.rglob("*"))
+def fresh(folder):
+    """A sweep that only the rates of another machine know, and its store."""
+    return write_tiny(folder), Store(root=folder / "none")
 
 
-def test_a_dear_run_without_a_terminal_is_refused_and_leaves_nothing(dear, capsys, monkeypatch):
-    sweep, store = dear
+def unknown(folder):
+    """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
+    grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
+    return write_tiny(folder, grid=grid, baseline={}), Store(root=folder / "none")
+
+
+UNKNOWN = "the cost of 2 stages is unknown"
+
+
+@pytest.mark.parametrize(
+    ("made", "wishes", "budget", "words"),
+    [
+        (dear, {}, None, "about 30 device-hours exceed --confirm-above 24"),
+        (dear, {"yes": True}, None, None),
+        (
+            dear,
+            {"confirm_above": 31.0, "price": 3.0, "confirm_above_dollars": 89.0},
+            None,
+            r"about \$90.00 exceed --confirm-above-dollars 89",
+        ),
+        (fresh, {}, None, None),
+        (fresh, {"confirm_above": 0.0}, None, "exceed --confirm-above 0"),
+        (fresh, {"confirm_above": 1e-4}, 1e-4, None),  # the budget bounds it
+        (unknown, {}, None, UNKNOWN),
+        (unknown, {"yes": True}, None, None),
+        (unknown, {}, 24.0, None),
+        (unknown, {}, 24.1, UNKNOWN),
+        (unknown, {"confirm_above": 1.0}, 1.1, UNKNOWN),
+        (unknown, {"price": 5.0}, 20.0, None),
+        (unknown, {"price": 5.1}, 20.0, UNKNOWN),
+        (unknown, {"price": 5.1, "confirm_above_dollars": 102.0}, 20.0, None),
+    ],
+)
+def test_what_may_cost_much_needs_yes_where_nobody_can_be_asked(
+    made, wishes, budget, words, tmp_path, capsys, monkeypatch
+):
+    sweep, store = made(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    before = files_in(store)
-    assert main(["run", str(sweep), "--store", str(store.root)]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "smoothsweep: about 30 device-hours exceed --confirm-above 24: "
-        "expected --yes where there is no terminal to ask on; nothing was started"
-    )
-    assert files_in(store) == before
+    plan, limits = make_plan(trials_of(load_sweep(sweep)), store), Spending(**wishes)
+    if words is None:
+        confirm(plan, limits, budget)
+    else:
+        with pytest.raises(InputError, match=f"{words}: expected --yes where there is no terminal to ask on; nothing"):
+            confirm(plan, limits, budget)
+    assert "expected device time: " in capsys.readouterr().err
 
 
-def asked(dear, **wishes):
-    sweep, store = dear
-    confirm(make_plan(trials_of(load_sweep(sweep)), store), Spending(**wishes))
-
-
-def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, monkeypatch):
-    asked(dear, yes=True)
-    assert "expected device time: 30.0 h + about " in capsys.readouterr().err
+def test_a_person_may_say_yes(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal("Y\n"))
     monkeypatch.setattr("sys.stderr", Terminal())
-    asked(dear)
-
-
-def test_dollars_have_a_threshold_of_their_own(dear):
-    with pytest.raises(InputError, match=r"about \$90.00 exceed --confirm-above-dollars 89"):
-        asked(dear, confirm_above=31.0, price=3.0, confirm_above_dollars=89.0)
-
-
-def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path, capsys):
-    fresh = write_tiny(tmp_path), Store(root=tmp_path / "none")
-    asked(fresh)
-    assert "expected device time: about " in capsys.readouterr().err
-    with pytest.raises(InputError, match="exceed --confirm-above 0"):
-        asked(fresh, confirm_above=0.0)
-    plan = make_plan(trials_of(load_sweep(fresh[0])), fresh[1])
-    confirm(plan, Spending(confirm_above=1e-4), budget_hours=1e-4)  # which bounds it
-
-
-@pytest.fixture
-def unknown(tmp_path, monkeypatch):
-    """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda _: pytest.fail("started"))
-    grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
-    return write_tiny(tmp_path, grid=grid, baseline={}), Store(root=tmp_path / "none")
+    sweep, store = dear(tmp_path)
+    confirm(make_plan(trials_of(load_sweep(sweep)), store), Spending())
 
 
 @pytest.mark.parametrize("answer", ["", "\n", "n\n", "yesterday\n"])
 @pytest.mark.parametrize(
-    ("case", "question"),
-    [("dear", "exceed --confirm-above 24. Go ahead?"), ("unknown", "the cost of 2 stages is unknown. Go ahead?")],
+    ("made", "question"),
+    [(dear, "exceed --confirm-above 24. Go ahead?"), (unknown, f"{UNKNOWN}. Go ahead?")],
 )
-def test_only_yes_starts_a_run_of_much_or_unknown_cost(case, question, answer, request, monkeypatch):
-    sweep, store = request.getfixturevalue(case)
-    screen, before = Terminal(), files_in(store)
+def test_only_yes_starts_a_run_of_much_or_unknown_cost(made, question, answer, tmp_path, monkeypatch):
+    sweep, store = made(tmp_path)
+    screen, before = Terminal(), sorted(tmp_path.rglob("*"))
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     monkeypatch.setattr("sys.stderr", screen)
     assert main(["run", str(sweep), "--store", str(store.root)]) == 2
-    assert f"{question} [y/N]" in screen.getvalue() and files_in(store) == before
+    assert f"{question} [y/N]" in screen.getvalue() and sorted(tmp_path.rglob("*")) == before
     assert screen.getvalue().endswith("smoothsweep: not confirmed; nothing was started\n")
-
-
-def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
-    sweep, store = unknown
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert main(["run", str(sweep), "--store", str(store.root)]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "smoothsweep: the cost of 2 stages is unknown: "
-        "expected --yes where there is no terminal to ask on; nothing was started"
-    )
-    plan = make_plan(trials_of(load_sweep(sweep)), store)
-    for wishes, budget, may in (
-        ({"yes": True}, None, True),
-        ({}, 24.0, True),
-        ({}, 24.1, False),
-        ({"confirm_above": 1.0}, 1.1, False),
-        ({"price": 5.0}, 20.0, True),
-        ({"price": 5.1}, 20.0, False),
-        ({"price": 5.1, "confirm_above_dollars": 102}, 20.0, True),
-    ):
-        if may:
-            confirm(plan, Spending(**wishes), budget)
-        else:
-            with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
-                confirm(plan, Spending(**wishes), budget)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--price=-2"], "--price: expected a finite number of at least 0, got '-2'"),
+        (["--price=inf"], "--price: expected a finite number of at least 0, got 'inf'"),
         (["--confirm-above=nan"], "--confirm-above: expected a finite number of at least 0, got 'nan'"),
         (["--confirm-above-dollars=5"], "--confirm-above-dollars 5: expected --price beside it, got none"),
         (["--price=1", "--confirm-above-dollars=x"], "--confirm-above-dollars: expected a finite number of at least 0"),

@@ -1,5 +1,7 @@
 """`smoothsweep run --only-judges`: what it refuses before anything starts, and that its plan holds judges alone."""
 
+import json
+
 import pytest
 
 from smoothsweep.orchestrator.cli import main
@@ -15,33 +17,22 @@ def made(tmp_path_factory):
     return folder / "tiny.yaml", store
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """The stages that a run would have been started with; nothing is started."""
-    seen = []
-
-    class Started(Exception):
-        pass
-
-    def begin_run(run):
-        seen.extend(stage.name for stage in run.plan.missing)
-        raise Started
-
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", begin_run)
-    return seen, Started
-
-
-def rejudge(made, *overrides):
+def rejudge(made, *overrides, more=()):
     sweep, store = made
-    more = [word for override in overrides for word in ("--set", override)]
-    return main(["run", str(sweep), "--store", str(store.root), "--only-judges", *more])
+    words = [word for override in overrides for word in ("--set", override)]
+    return main(["run", str(sweep), "--store", str(store.root), "--only-judges", *words, *more])
 
 
-def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, capsys):
-    seen, begun = started
-    with pytest.raises(begun):
-        rejudge(made, "judges.evaluator.epochs=1", "judges.knowledge=null")
-    assert sorted(seen) == ["embeddings", "judge_evaluator", "judge_evaluator", "target"], "a new evaluator"
+def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, capsys):
+    """It is planned, and asked about: without a terminal nothing is started."""
+    other = ["judges.evaluator.epochs=1", "judges.knowledge=null"]
+    assert rejudge(made, *other, more=["--confirm-above", "0"]) == 2
+    assert "exceed --confirm-above 0: expected --yes" in capsys.readouterr().err
+    words = [word for override in other for word in ("--set", override)]
+    assert main(["plan", str(made[0]), "--store", str(made[1].root), "--json", *words]) == 0
+    kinds = json.loads(capsys.readouterr().out)["by_stage"]
+    to_run = {name: row["to_run"] for name, row in kinds.items() if row["to_run"]}
+    assert to_run == {"embeddings": 1, "judge_evaluator": 2, "target": 1}, "a new evaluator"
 
 
 @pytest.mark.parametrize(
@@ -57,14 +48,13 @@ def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, caps
         ),
     ],
 )
-def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, started, capsys, override, line):
-    seen, _ = started
+def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, capsys, override, line):
     assert rejudge(made, "judges.knowledge=null", override) == 2
     said = capsys.readouterr().err.splitlines()
-    assert line in said[-1] and not seen and not (made[1].root / "sweeps" / "tiny-rejudged").exists()
+    assert line in said[-1] and not (made[1].root / "sweeps" / "tiny-rejudged").exists()
 
 
-def test_where_an_attack_is_missing_one_line_names_it(tmp_path, started, capsys):
+def test_where_an_attack_is_missing_one_line_names_it(tmp_path, capsys):
     trials, store = recorded(tmp_path, without=("attack",))
     assert rejudge((tmp_path / "tiny.yaml", store), "judges.knowledge=null") == 2
     said = capsys.readouterr().err.splitlines()[-1]

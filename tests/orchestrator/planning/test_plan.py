@@ -96,13 +96,6 @@ def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_wh
     assert devices_held(trials[0].settings, History())(spread) == 4
 
 
-@pytest.mark.parametrize("price", ["nan", "-1", "much"])
-def test_a_price_must_be_a_finite_number_of_at_least_nothing(price, tmp_path, capsys):
-    arguments = ["plan", str(write_tiny(tmp_path)), "--store", str(tmp_path / "store"), f"--price={price}"]
-    assert main(arguments) == 2
-    assert capsys.readouterr().err == (f"smoothsweep: --price: expected a finite number of at least 0, got {price!r}\n")
-
-
 TRAINING, ATTACK = Stage(name="target", config={"workers": 1}), Stage(name="attack", config={})
 
 
