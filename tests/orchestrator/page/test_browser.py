@@ -49,8 +49,14 @@ def test_it_opens_from_disk_without_complaint_and_asks_for_nothing_else(tab, rep
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_nothing_is_wider_than_the_window(tab, width):
+def test_nothing_is_wider_than_the_window_or_too_small_to_be_read(tab, width):
     tab.resize(width)
+    tab.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    drawn = (
+        "[...document.querySelectorAll('svg.fig')].map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width)"
+    )
+    assert min(tab.run(drawn)) > 0.6
+    tab.run("document.querySelectorAll('details').forEach(node => { node.open = false; })")
     assert tab.run("document.documentElement.scrollWidth") <= width
     # Tables may be wider, but then they scroll by themselves.
     wide = tab.run(
