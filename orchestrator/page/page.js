@@ -17,16 +17,10 @@
   tip.id = "tip";
   tip.setAttribute("role", "status");
   document.body.appendChild(tip);
-  all(document, "svg.fig title, td[title]").forEach(function (node) {
-    var words = node.localName === "title" ? node.textContent : node.getAttribute("title");
-    var holder = node.localName === "title" ? node.parentNode : node;
-    holder.setAttribute("data-tip", words);
-    if (node.localName === "title") {
-      holder.setAttribute("aria-label", words);
-      holder.removeChild(node);
-    } else {
-      holder.removeAttribute("title");
-    }
+  all(document, "svg.fig title").forEach(function (node) {
+    node.parentNode.setAttribute("data-tip", node.textContent);
+    node.parentNode.setAttribute("aria-label", node.textContent);
+    node.parentNode.removeChild(node);
   });
 
   function tell(node) {
