@@ -74,6 +74,20 @@ def text_like(pattern: str, expected: str) -> Callable[[str], str]:
     return read
 
 
+def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """Reads `pdf,svg` as a tuple in the order of `known`; `none` alone is empty."""
+
+    def read(text: str) -> tuple[str, ...]:
+        names = [] if text == "none" else text.split(",")
+        if not set(names) <= set(known):
+            raise InputError(f"expected some of {','.join(known)}, or none, got {text!r}")
+        if len(set(names)) < len(names):
+            raise InputError(f"expected each format once, got {text!r}")
+        return tuple(name for name in known if name in names)
+
+    return read
+
+
 WORD = text_like(r"[^\s\x00-\x1f]+", "one word")
 PRICE = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 
@@ -203,13 +217,21 @@ class SlurmRequest(OfSweep):
     dry_run: bool = option("print the script; write and submit nothing")
 
 
+TABLES = ("latex", "csv", "md")
+FIGURES = ("pdf", "svg", "png")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest(OfSweep):
     """Tables, figures, images and references of a sweep, for a paper."""
 
     out: Path = option("a new or empty folder", required=True, **OUT)
-    tables: str = option("some of latex,csv,md, or none (default: all)", default="latex,csv,md", metavar="FORMATS")
-    figures: str = option("some of pdf,svg,png, or none (default: all)", default="pdf,svg,png", metavar="FORMATS")
+    tables: tuple[str, ...] = option(
+        "some of latex,csv,md, or none (default: all)", default=TABLES, type=some_of(*TABLES), metavar="FORMATS"
+    )
+    figures: tuple[str, ...] = option(
+        "some of pdf,svg,png, or none (default: all)", default=FIGURES, type=some_of(*FIGURES), metavar="FORMATS"
+    )
     images: Literal["best", "all", "none"] | None = option(
         "reconstructions as PNG: best: of each class the first, by the strongest attack on each recipe, under the "
         "first seed (default; with --redact: none)",
@@ -234,7 +256,7 @@ class StudyBuild(OfSweep):
         "where study.html and its key study.json go; keep the key (default: STORE/sweeps/NAME/study)", **OUT
     )
     seed: int | None = option("of people, pictures and order (default: drawn, and kept)", metavar="N")
-    people: int | None = option("how many to ask about (default: 150, or all)", metavar="N")
+    people: int | None = option("how many to ask about (default: 150, or all)", type=whole(1), metavar="N")
     recipes: list[str] = option(
         "a recipe to show, by the report's name for it (repeatable; default: all)",
         "--recipe",

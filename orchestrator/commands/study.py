@@ -135,10 +135,8 @@ class Answers(Model):
 
 def build_study(options: StudyBuild) -> int:
     """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
-    for option, value, least in (("--seed", options.seed, 0), ("--people", options.people, 1)):
-        if value is not None and not least <= value <= LARGEST:
-            bound = f"at least {least}" if value < least else f"at most {LARGEST}"
-            raise InputError(f"{option}: expected {bound}, got {value}")
+    if options.seed is not None and not 0 <= options.seed <= LARGEST:
+        raise InputError(f"--seed: expected a whole number from 0 to {LARGEST}, got {options.seed}")
     loaded, trials, store = sweep_to_share(options.sweep, options.overrides, options.store)
     attack, cells = _chosen(loaded, trials, options.attack, options.recipes)
     stages = _with_pictures(loaded, cells, store)

@@ -164,33 +164,36 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
 
 def _cells(result: SweepResult, recipes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows of the frame `attacks` with their place, their tags, and how each compares with the baseline: in the
-    table of the first screen, and in that of all recipes."""
+    table of all recipes (`against`), and in that of the first screen (`short`)."""
     facts, leak, first = result.facts, result.facts["leak"], result.facts["first_metric"]
     best = result.strongest(leak).get(facts["best"]) if facts["best_mark"] else None
-    cells = []
+    by_setting, cells = facts["by_setting"] and leak is not None, []
     for row, cell in enumerate(rows_of(result.attacks)):
-        of, below = recipes[cell["recipe"]], not recipes[cell["recipe"]]["is_accurate"]
-        tags = {facts["best_mark"]: row == best, "baseline": cell["is_baseline"], facts["too_inaccurate_words"]: below}
-        by_setting = facts["by_setting"] and leak is not None
-        needed = {"needed": of["needed"] if len(facts["attacks"]) < 2 else None}
-        shown = leak and compared(metric_of(leak), cell | needed, f"{leak}_gap", f"{leak}_word")
-        short = shown if first is None else compared(metric_of(first), cell, f"{first}_gap", f"{first}_word")
-        short = short if leak is None else compared(metric_of(leak), of)
+        of = recipes[cell["recipe"]]
+        tags = {
+            facts["best_mark"]: row == best,
+            "baseline": cell["is_baseline"],
+            facts["too_inaccurate_words"]: not of["is_accurate"],
+        }
         if by_setting and cell["verdict"]:
             look = "unclear" if cell["verdict"] == INCONCLUSIVE else ""
-            shown = short = as_shown(SETTING_WORDS[cell["verdict"]], look, gap_in_row(metric_of(leak), cell))
-        is_baseline = leak is not None and cell["recipe"] == facts["baseline"] and not by_setting
-        cells.append(
-            cell
-            | {
-                "row": row,
-                "class": of["class"],
-                "best": row == best,
-                "tags": [word for word, holds in tags.items() if holds],
-                "against": "baseline" if cell["is_baseline"] else shown,
-                "short": "baseline" if cell["is_baseline"] or is_baseline else short,
-            }
-        )
+            against = short = as_shown(SETTING_WORDS[cell["verdict"]], look, gap_in_row(metric_of(leak), cell))
+        else:
+            alone = cell | {"needed": of["needed"] if len(facts["attacks"]) < 2 else None}
+            against = leak and compared(metric_of(leak), alone, f"{leak}_gap", f"{leak}_word")
+            short = compared(metric_of(leak), of) if leak else None
+            if leak is None and first is not None:
+                short = compared(metric_of(first), cell, f"{first}_gap", f"{first}_word")
+        is_reference = leak is not None and cell["recipe"] == facts["baseline"] and not by_setting
+        more = {
+            "row": row,
+            "class": of["class"],
+            "best": row == best,
+            "tags": [word for word, holds in tags.items() if holds],
+            "against": "baseline" if cell["is_baseline"] else against,
+            "short": "baseline" if cell["is_baseline"] or is_reference else short,
+        }
+        cells.append(cell | more)
     return cells
 
 
@@ -286,8 +289,7 @@ def read_origin(path: Path) -> Origin:
         raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
 
 
-FORMATS = """number interval estimate signed signed_interval duration count listing minus significant difference
-gap_in_row seeds"""
+FORMATS = """number interval estimate signed signed_interval duration count listing difference gap_in_row seeds"""
 """Filters that format numbers, from `result.format`."""
 
 FLAG = re.compile(r"--[a-z][a-z-]*(?: \d[\d.]*(?![\w.]))?")
@@ -356,7 +358,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters |= {name: getattr(shown, name) for name in FORMATS.split()} | {
-        "svg": _svg,
+        "svg": Canvas.svg,
         "tile": tile_uri,
         "path": quote,
         "micro": _micro,
@@ -394,10 +396,6 @@ def environment() -> Environment:
 def _with_whole_flags(text: str) -> Markup:
     """A sentence whose command-line flags, with the numbers after them, are not broken across lines."""
     return Markup(FLAG.sub(r"<kbd>\g<0></kbd>", str(escape(text))))
-
-
-def _svg(canvas: Canvas | None) -> Markup:
-    return Markup("") if canvas is None else canvas.svg()
 
 
 def policy(script: str = "page.js") -> str:

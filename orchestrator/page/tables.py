@@ -21,7 +21,6 @@ from smoothsweep.orchestrator.result.format import (
     estimate,
     gap_in_row,
     in_row,
-    is_null,
     number,
     seeds,
     signed,
@@ -168,14 +167,12 @@ def csv_table(table: Table) -> str:
     rows = table.rows
     lines = rows[["recipe", "attack", "role", "seeds"]].map(lambda cell: printable(typable(cell), most=len(cell)))
     for key in (*table.metrics, *(["reduction"] if table.leak else [])):
-        known = rows[key].notna()
-        for end in ("", "_low", "_high"):
-            lines[f"{key}{end}"] = ["" if is_null(value) else repr(float(value)) for value in rows[f"{key}{end}"]]
-        lines[f"{key}_seeds"] = rows[f"{key}_n"].where(known, 0).astype(int).astype(str).where(known, "")
-        lines[f"{key}_differs"] = rows[f"{key}_differs"].map({True: "yes", False: "no"}).where(known, "")
+        known, ends = rows[key].notna(), [f"{key}{end}" for end in ("", "_low", "_high")]
+        lines[ends] = rows[ends].astype(float)
+        lines[f"{key}_seeds"] = rows[f"{key}_n"].where(known).astype("Int64")
+        lines[f"{key}_differs"] = rows[f"{key}_differs"].map({True: "yes", False: "no"}).where(known)
     if table.leak:
-        lines["p"] = ["" if is_null(p) else repr(p) for p in rows["p"]]
-        lines["verdict"] = rows["verdict"].fillna("")
+        lines[["p", "verdict"]] = rows[["p", "verdict"]]
     return lines.to_csv(index=False, lineterminator="\n")
 
 

@@ -25,7 +25,6 @@ from smoothsweep.core.readers.files import MOST_MEMBERS, Members, members_of, wh
 from smoothsweep.core.text import quoted
 from smoothsweep.orchestrator.commands.reporting.export import (
     BIBLIOGRAPHY,
-    TABLES,
     Named,
     bibliography_of,
     digest,
@@ -44,7 +43,7 @@ from smoothsweep.orchestrator.commands.reporting.report import (
     sweep_to_share,
     write_gathered,
 )
-from smoothsweep.orchestrator.commands.requests import BundleRequest
+from smoothsweep.orchestrator.commands.requests import TABLES, BundleRequest
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.result.rows import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label

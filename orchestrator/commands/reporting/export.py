@@ -22,8 +22,8 @@ from smoothsweep.core.citations import PAPER, SOFTWARE, bibliography
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, move, temporary_name, write_file
-from smoothsweep.core.readers.files import pieces_of, read_whole
-from smoothsweep.core.text import quoted, typable
+from smoothsweep.core.readers.files import read_whole
+from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.commands.reporting.report import (
     SweepContents,
     compared_trials,
@@ -91,7 +91,7 @@ def cited(settings: InversionSweep) -> Iterator[str]:
         yield from judge.citations
 
 
-MOST_INDEX, MOST_FILE = 32 * 2**20, 64 * 2**30
+MOST_FILE = 2**30  # of an export: bytes that are read to see whether it was edited
 
 
 def refuse_other_content(out: Path, index: str) -> None:
@@ -104,21 +104,14 @@ def refuse_other_content(out: Path, index: str) -> None:
             raise InputError(f"--out {out}: expected a new or empty folder, got a file")
         return
     try:
-        known = {**json.loads(read_whole(out / index, most_bytes=MOST_INDEX))["files"], index: None}
+        known = {**json.loads(read_whole(out / index, most_bytes=MOST_FILE))["files"], index: None}
     except (OSError, InputError, ValueError, KeyError, TypeError):
         known = {}
     for name in sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir()):
         if name not in known:
             raise InputError(f"--out {out}: expected a new or empty folder, got one that holds {name}")
-        if known[name] is not None and _digest_of(out / name) != known[name]:
+        if known[name] is not None and digest(read_whole(out / name, most_bytes=MOST_FILE)) != known[name]:
             raise InputError(f"--out {out}: expected a new or empty folder, got an export whose {name} was edited")
-
-
-def _digest_of(path: Path) -> str:
-    found = sha256()
-    for piece in pieces_of(path, most_bytes=MOST_FILE):
-        found.update(piece)
-    return found.hexdigest()
 
 
 def digest(content: bytes) -> str:
@@ -237,8 +230,6 @@ def _slug(text: str) -> str:
     return plain.strip("-.")[:MOST_NAME].rstrip("-.") or "unnamed"
 
 
-TABLES = ("latex", "csv", "md")
-FIGURES = ("pdf", "svg", "png")
 BIBLIOGRAPHY = "references.bib"
 OVERVIEW = "overview.png"
 """The figure of the report that shows photographs; an export has its parts."""
@@ -288,8 +279,6 @@ INDEX = "export.json"
 
 def export(request: ExportRequest) -> int:
     """Write the export. Returns the exit code; raises InputError before anything is written."""
-    tables = formats("--tables", request.tables, TABLES)
-    figures = formats("--figures", request.figures, FIGURES)
     if request.redact and request.images not in (None, "none"):
         raise InputError(f"--images {request.images}: expected none beside --redact, which shows nobody")
     refuse_other_content(request.out, INDEX)
@@ -300,8 +289,8 @@ def export(request: ExportRequest) -> int:
 
     def files() -> Iterator[Named]:
         yield BIBLIOGRAPHY, bibliography_of(sweep.trials).encode()
-        yield from table_files(sweep, tables)
-        yield from figure_files(sweep, figures)
+        yield from table_files(sweep, request.tables)
+        yield from figure_files(sweep, request.figures)
         if images != "none":
             yield from reconstruction_files(sweep, images)
             for number, sheet in enumerate(contact_sheets(trials, store, sweep.data, sweep.result), start=1):
@@ -317,15 +306,3 @@ def export(request: ExportRequest) -> int:
     if images != "none":
         screen.out("images show people as the models remember them, sheets beside training images: mind who sees them")
     return 0
-
-
-def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """`pdf,svg` as a tuple in the order of `known`; `none` alone is empty. Raises InputError for anything else."""
-    names = typed.split(",")
-    if names == ["none"]:
-        return ()
-    if not set(names) <= set(known):
-        raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {quoted(typed)}")
-    if len(set(names)) < len(names):
-        raise InputError(f"{flag}: expected each format once, got {quoted(typed)}")
-    return tuple(suffix for suffix in known if suffix in names)

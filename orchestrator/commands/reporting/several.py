@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -83,7 +83,7 @@ class ComparedSweep:
         stage = metric_of(metric).stage
         return {judges[stage] for judges in self.rows["judges"] if stage in judges}
 
-    @property
+    @cached_property
     def deciding(self) -> str | None:
         """The leak that decides, None where none was measured."""
         return summarise(self.data).primary

@@ -103,8 +103,8 @@ def refused(capsys, *arguments):
     "options, expected",
     [
         (("--people", 13), "--people: expected at most the 12 people reconstructed, got 13"),
-        (("--people", 0), "--people: expected at least 1, got 0"),
-        (("--seed", -1), "--seed: expected at least 0, got -1"),
+        (("--people", 0), "--people: expected a whole number of at least 1, got '0'"),
+        (("--seed", -1), f"--seed: expected a whole number from 0 to {2**63 - 1}, got -1"),
         (
             ("--recipe", "plain training", "--recipe", "alpha 7"),
             "--recipe: expected one of 'smoothing -0.2', 'plain training', 'smoothing 0.1', got 'alpha 7'",

@@ -16,11 +16,6 @@ from tests.orchestrator.made_reports import HOSTILE
 PARAGRAPH = environment().from_string('<p title="{{ value }}">{{ value }}</p>')
 
 
-def test_text_and_attributes_are_escaped():
-    escaped = "&#34;x&#34; &lt;b&gt; &amp;"
-    assert fill(PARAGRAPH, value='"x" <b> &') == f'<p title="{escaped}">{escaped}</p>'
-
-
 def test_a_name_that_nobody_set_is_an_error():
     with pytest.raises(UndefinedError):
         fill(environment().from_string("{{ nobody }}"))

@@ -13,12 +13,6 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.bundle import INDEX
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
-from tests.shared_sweep import made_shared
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    return made_shared(tmp_path_factory.mktemp("shared"))
 
 
 def bundled(shared, out, *more):

@@ -15,12 +15,7 @@ from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.pictures import KEY
-from tests.shared_sweep import ALPHAS, IMAGES, NAMES, PEOPLE, SEEDS, made_shared
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    return made_shared(tmp_path_factory.mktemp("shared"))
+from tests.shared_sweep import ALPHAS, IMAGES, NAMES, PEOPLE, SEEDS
 
 
 def exported(shared, out, *more):

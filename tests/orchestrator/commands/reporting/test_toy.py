@@ -45,27 +45,22 @@ def made(repository, tmp_path):
     return sweep, store.root
 
 
-def test_the_page_has_the_numbers_beside_the_papers(made, repository, tmp_path, capsys):
+def test_the_page_has_the_numbers_beside_the_papers_and_draws_every_point_north_up(made, repository, tmp_path, capsys):
     sweep, store = made
-    assert main(["report", str(sweep), "--store", str(store), "--out", str(tmp_path / "out")]) == 0
-    page, text = (tmp_path / "out" / "report.html").read_text(), capsys.readouterr().out
+    out = tmp_path / "out"
+    assert main(["report", str(sweep), "--store", str(store), "--out", str(out)]) == 0
+    page, text = (out / "report.html").read_text(), capsys.readouterr().out
     for row in json.loads((repository / "sweeps" / "paper" / "toy.json").read_text())["rows"]:
         assert f"<td>{row['steps']}</td>" in page and str(row["steps"]) in text
     for steps in STEPS.values():
         assert f"<td>{steps:,}</td>" in page and f"{steps}" in text
     assert page.count("left all bounds") == 1 and "https://" not in page
-    names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert names == {"toy-1.svg", "toy-2.svg", "overview.png"}
-
-
-def test_the_figure_draws_every_point_and_has_north_up(made, tmp_path):
-    sweep, store = made
-    assert main(["report", str(sweep), "--store", str(store), "--out", str(tmp_path / "out")]) == 0
-    tree = ElementTree.fromstring((tmp_path / "out" / "figures" / "toy-2.svg").read_text())
+    assert {path.name for path in (out / "figures").iterdir()} == {"toy-1.svg", "toy-2.svg", "overview.png"}
+    tree = ElementTree.fromstring((out / "figures" / "toy-2.svg").read_text())
     images = [one for one in tree.iter() if one.tag.endswith("}image")]
     yellow = [one for one in tree.iter() if "stroke: #ffd60a" in one.get("style", "")]
     assert len(images) == len(yellow) == len(STEPS), "a background and a path in each panel"
-    with Image.open(tmp_path / "out" / "figures" / "overview.png") as picture:
+    with Image.open(out / "figures" / "overview.png") as picture:
         panel = np.asarray(picture.convert("RGB")).astype(int)
     height, side = panel.shape[0], panel.shape[1] // len(STEPS)
     north, south_west = panel[height // 7, side // 2 + 30], panel[height * 4 // 5, side // 5]
