@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Tag, create_model, model_validator
@@ -279,18 +279,13 @@ def read_attack(raw: Any) -> AnyAttack:
     if not isinstance(raw, Mapping):
         raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
     refuse_broken("attacks", raw.get("kind"))  # what is not named is our own
-    model = attack_model(raw.get("kind", DEFAULT_KIND))
-    return model.model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(raw)})
+    attack_class(kind := raw.get("kind", DEFAULT_KIND))  # refuses an unknown one
+    return attack_model(kind).model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(raw)})
 
 
-def attack_model(kind: Any) -> type[AnyAttack]:
-    """The model of one kind of attack. Raises InputError, which lists the kinds."""
-    attack_class(kind)
-    return _attack_model(kind)
-
-
-@lru_cache
-def _attack_model(kind: str) -> type[AnyAttack]:
+@cache
+def attack_model(kind: str) -> type[AnyAttack]:
+    """The model of one kind of attack."""
     others: dict[str, Any] = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
     model = derived(attack_class(kind), AnyAttack, more={"kind": (one_value(kind), kind), **others})
     model.beside = ("kind", *others)
@@ -377,7 +372,7 @@ def judge_model(declared: type[Judge]) -> type[Model]:
     return _judge_model(next(kind for kind in declared.__mro__ if "__dataclass_fields__" in kind.__dict__))
 
 
-@lru_cache
+@cache
 def _judge_model(declared: type[Judge]) -> type[Model]:
     if issubclass(declared, ClassifierJudge):
         usual: dict[str, Any] = {name: _usual(name, value) for name, value in declared.usual.items()}

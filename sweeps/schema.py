@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from smoothsweep.core.bounds import MOST, NAME, SINGLE, Count, Fraction, NotNegative, OpenFraction, Positive, Seed
+from smoothsweep.core.bounds import MOST, NAME, SINGLE, Count, Fraction, NotNegative, OpenFraction, Positive
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
@@ -35,7 +35,7 @@ from smoothsweep.sweeps.parts import (
     classes_of,
     read_attack,
 )
-from smoothsweep.sweeps.search import Budget, Reaudit, Search, SeedLooks, list_or_looks
+from smoothsweep.sweeps.search import Budget, Reaudit, Search, SeedLooks, Seeds
 from smoothsweep.sweeps.training import OtherTrial, Recipe
 
 Protocol = Literal["clean", "paper"]
@@ -171,12 +171,6 @@ def known_classes(settings: InversionSweep) -> int | None:
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
-]
-
-
-Seeds = Annotated[
-    Annotated[Several[Seed], Field(min_length=1), Tag("a_list")] | Annotated[SeedLooks, Tag("of_looks")],
-    Discriminator(list_or_looks),
 ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from smoothsweep.core.bounds import LARGEST, MOST, Count, OpenFraction, Positive, Seed
 from smoothsweep.core.checks import present
@@ -175,10 +175,11 @@ class SeedLooks(Model):
         return self
 
 
-def list_or_looks(raw: Any) -> str:
-    """Which of the two ways to state seeds this is."""
-    return "of_looks" if isinstance(raw, dict | SeedLooks) else "a_list"
-
+Seeds = Annotated[
+    Annotated[Several[Seed], Field(min_length=1), Tag("a_list")] | Annotated[SeedLooks, Tag("of_looks")],
+    Discriminator(lambda raw: "of_looks" if isinstance(raw, dict | SeedLooks) else "a_list"),
+]
+"""The type of a sweep's `seeds`: all of them, or when recipes get more."""
 
 Direction = Literal["max", "min"]
 

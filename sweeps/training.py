@@ -243,13 +243,9 @@ def trial_words(trial: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in values.items())
 
 
-def _number_or_trial(raw: Any) -> str:
-    return "another_trial" if isinstance(raw, dict | OtherTrial) else "a_number"
-
-
 Goal = Annotated[
     Annotated[float, Field(gt=0, le=1), Tag("a_number")] | Annotated[OtherTrial, Tag("another_trial")],
-    Discriminator(_number_or_trial),
+    Discriminator(lambda raw: "another_trial" if isinstance(raw, dict | OtherTrial) else "a_number"),
 ]
 """A test accuracy, said or that of another trial."""
 

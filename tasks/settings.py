@@ -175,7 +175,7 @@ def _check_counts(inputs: Mapping[str, Config], share: float) -> None:
     data = inputs.get("data")
     counts = training_counts(data) if data is not None and data["kind"] == "synthetic" else None
     if data is not None and counts is not None:  # else the images tell when they are read
-        check_part([count + data["test_per_class"] for count in counts], share, "judges.membership")
+        check_part(tuple(count + data["test_per_class"] for count in counts), share, "judges.membership")
 
 
 def check_prior(config: Config, inputs: InputConfigs) -> None:
