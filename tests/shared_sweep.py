@@ -25,7 +25,7 @@ ATTACKS = [
     {**PPA, "loss": "cross_entropy"},
     {"kind": "random_latents", "selected": IMAGES, "truncation_psi": 1.0, "truncation_cutoff": None},
 ]
-LEAK = {0.0: 0.8, 0.1: 0.78, -0.2: 0.2}
+LEAK = {0.0: 0.8, 0.1: 0.78, -0.2: 0.2, -0.8: 0.1}
 """Factor of the smoothing -> about the fraction of reconstructions that the judge accepts."""
 
 

@@ -29,9 +29,9 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.readers.files import MIB, open_regular
-from smoothsweep.core.text import NBSP, escape_controls, shortened
+from smoothsweep.core.text import NBSP, shortened
 from smoothsweep.orchestrator.page.figures.accuracy_leak import is_crowded
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, clean
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.pictures import png, sheet_image, tile_uri
 from smoothsweep.orchestrator.result import format as shown
@@ -343,7 +343,7 @@ def part(name: str, data: ReportData, result: SweepResult | None = None) -> Mark
 def fill(template: str | Template, **context: Any) -> str:
     """Fill a template. Markup in values is escaped; control characters and direction marks are written as escapes."""
     chosen = environment().get_template(template) if isinstance(template, str) else template
-    return escape_controls(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
+    return clean(chosen.render(**context))
 
 
 @lru_cache(maxsize=1)

@@ -66,18 +66,10 @@ MOST_DEFLATED = 32 * 2**20
 
 
 class Index(BaseModel):
-    """bundle.json: what a bundle is of, and every other file with its digest."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """bundle.json: what a bundle is of, and every other file with its digest. The rest of it is for readers."""
 
     bundle: Literal[1]
     sweep: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+$")
-    protocol: str = Field(max_length=20)
-    code: str = Field(max_length=200)
-    trials: dict[str, int]
-    images: bool
-    licences: list[str] = []
-    artifacts: bool = False  # of earlier bundles
     files: dict[str, str]
 
 

@@ -109,15 +109,6 @@ def prior_licences(trials: list[Trial]) -> list[str]:
     return sorted({prior.licence for prior in read if prior.licence is not None})
 
 
-COMPARISON = "published_comparison.parquet"
-VERDICTS = "verdicts.parquet"
-QUERIES = "queries.parquet"
-TWO_LEAKS = "two_leaks.parquet"
-FEATURES = {"points": "map.parquet", "distances": "distances.parquet"}
-CURVES = "gradients.parquet"
-HISTORY = ("loss", "train_acc", "test_acc")
-
-
 def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
 ) -> tuple[str, list[Path], Verdicts]:
@@ -131,16 +122,15 @@ def write_sweep_report(
 
 def write_gathered(data: ReportData, result: SweepResult, out: Path) -> tuple[str, list[Path], Verdicts]:
     """The page, the figures and the tables beside results.parquet. As `write_sweep_report`."""
-    page = write_report(data, out, result)
-    files = [out / "results.parquet", page, *figure_files(out)]
-    told = terminal_text(result)
-    frames = {VERDICTS: verdict_rows(result), TWO_LEAKS: result.membership, QUERIES: result.queries}
-    frames[COMPARISON] = result.published if result.sentences["published"] else None
+    files = [out / "results.parquet", write_report(data, out, result), *figure_files(out)]
+    named = {"verdicts": verdict_rows(result), "two_leaks": result.membership, "queries": result.queries}
+    frames = {name: frame for name, frame in named.items() if len(frame)}
+    if result.sentences["published"]:
+        frames["published_comparison"] = result.published
     for name, frame in frames.items():
-        if frame is not None and (len(frame) or name == COMPARISON):
-            write_rows(frame, out / name)
-            files.append(out / name)
-    return told, files, verdicts_for_mlflow(result)
+        write_rows(frame, out / f"{name}.parquet")
+        files.append(out / f"{name}.parquet")
+    return terminal_text(result), files, verdicts_for_mlflow(result)
 
 
 def verdicts_for_mlflow(result: SweepResult) -> Verdicts:
@@ -193,15 +183,18 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
         training_curves={
-            recipe: [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
-            for recipe, history in histories.items()
+            recipe: [row.dropna().to_dict() for _, row in curve[["epoch", "loss", "train_acc", "test_acc"]].iterrows()]
+            for recipe, curve in histories.items()
         },
         features={
-            recipe: FeatureView(**{name: read_rows(store.needed_file(stage, file)) for name, file in FEATURES.items()})
+            recipe: FeatureView(
+                points=read_rows(store.needed_file(stage, "map.parquet")),
+                distances=read_rows(store.needed_file(stage, "distances.parquet")),
+            )
             for recipe, stage in known(stage_that_draws("feature_map")).items()
         },
         gradient_curves={
-            recipe: read_rows(store.needed_file(stage, CURVES))
+            recipe: read_rows(store.needed_file(stage, "gradients.parquet"))
             for recipe, stage in known(stage_that_draws("gradient_curves")).items()
         },
         links={

@@ -61,6 +61,7 @@ KEY: Any = {"frameon": False, "fontsize": 10.5, "labelcolor": INK, "borderaxespa
 """How a panel's key looks."""
 DOTTED, DASHED = (0, (2, 4)), (0, (5, 4))
 SVG = "http://www.w3.org/2000/svg"
+ElementTree.register_namespace("", SVG)
 XLINK = "{http://www.w3.org/1999/xlink}href"
 PX = 72  # matplotlib's SVG counts 72 units to the inch: with as many dots, its pixels and points are ours
 ACROSS: Any = ("axes fraction", "data")
@@ -115,24 +116,17 @@ class Canvas:
 
     def svg(self) -> Markup:
         """SVG for a page: colours follow the screen's scheme, every mark has its words."""
-        return Markup(self._text(_themed(self._tree())))
+        return Markup(ElementTree.tostring(_themed(self._tree()), encoding="unicode"))
 
     def file(self, name: str) -> bytes:
-        """A file of its own, by the ending of its name."""
-        kinds = {".png": self.png, ".pdf": self.pdf}
-        return kinds.get(name[-4:], self.svg_file)()
-
-    def svg_file(self) -> bytes:
-        return b'<?xml version="1.0" encoding="UTF-8"?>\n' + self._text(self._tree()).encode("utf-8")
-
-    def pdf(self) -> bytes:
-        """PDF for a paper: lines and letters stay lines and letters."""
-        empty = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-        return self._saved("pdf", metadata={**empty, "Title": clean(self.title)}, transparent=True)
-
-    def png(self, dpi: int = 160) -> bytes:
-        """PNG for MLflow and a README, at `dpi` dots to 72 pixels."""
-        return self._saved("png", dpi=dpi, facecolor="white")
+        """A file of its own, by the ending of its name: PNG for MLflow and a README, PDF for a paper, where lines and
+        letters stay lines and letters, SVG."""
+        if name.endswith(".png"):
+            return self._saved("png", dpi=160, facecolor="white")
+        if name.endswith(".pdf"):
+            empty = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+            return self._saved("pdf", metadata={**empty, "Title": clean(self.title)}, transparent=True)
+        return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(self._tree(), encoding="utf-8")
 
     def _saved(self, kind: str, **options: Any) -> bytes:
         from matplotlib import rc_context
@@ -162,10 +156,6 @@ class Canvas:
             "style": f"max-width:{self.width:g}px;--w:{self.width:g}px",
         }
         return tree
-
-    def _text(self, tree: ElementTree.Element) -> str:
-        ElementTree.register_namespace("", SVG)
-        return ElementTree.tostring(tree, encoding="unicode")
 
 
 def note(axes: Axes, words: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **look: Any) -> None:

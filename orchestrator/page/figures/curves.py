@@ -200,21 +200,18 @@ def gradient_curves(curves: Mapping[str, pd.DataFrame], colours: Colours) -> Can
         ends, seen = {}, [0.0]
         for recipe, rows in curves.items():
             known = rows[(rows["loss"] == loss) & rows["mean"].notna()].sort_values("step")
-            series = {
-                quantity: points.assign(step=points["step"] + 1) for quantity, points in known.groupby("quantity")
-            }
-            for quantity, points in series.items():
+            for quantity, points in known.assign(step=known["step"] + 1).groupby("quantity"):
                 is_cosine = quantity == "cosine"
                 look: Any = {"color": colours.of(recipe), "ls": DASHED if quantity == "zero" else "-"}
                 (line,) = (above if is_cosine else below).plot(points["step"], points["mean"], lw=2.2, **look)
-                words = recipe if is_cosine else f"{recipe}: {quantity.replace('zero', 'zero gradients')}"
+                words = recipe if is_cosine else f"{recipe}: {str(quantity).replace('zero', 'zero gradients')}"
                 canvas.describe(line, words, recipe=recipe)
-            if "cosine" in series:
-                cosine = series["cosine"]
-                seen += cosine[["mean", "low", "high"]].stack().dropna().tolist()
-                ends[recipe] = float(cosine["mean"].iloc[-1])
-                held = cosine.dropna(subset=["low", "high"])
-                above.fill_between(held["step"], held["low"], held["high"], color=colours.of(recipe), alpha=0.16, lw=0)
+                if is_cosine:
+                    seen += points[["mean", "low", "high"]].stack().dropna().tolist()
+                    ends[recipe] = float(points["mean"].iloc[-1])
+                    held = points.dropna(subset=["low", "high"])
+                    band: Any = {"color": colours.of(recipe), "alpha": 0.16, "lw": 0}
+                    above.fill_between(held["step"], held["low"], held["high"], **band)
         above.set(ylim=limits(seen, share=0.06))
     _name_ends(canvas, above, ends, colours)
     return canvas

@@ -30,7 +30,7 @@ NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
 
 def drawn(canvas):
     """As its reader gets it, with a colour for every text: what has none is black on a dark screen, too."""
-    tree = ElementTree.fromstring(canvas.svg_file())
+    tree = ElementTree.fromstring(canvas.file("a.svg"))
     assert all("fill" in text.get("style") for text in tree.iter(f"{SVG}text"))
     return tree
 
@@ -221,7 +221,7 @@ def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_rec
         mine = known[known["access"] == level]
         assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
         assert {text.get_text() for text in axes.texts} >= {*mine["attack"], *rows["recipe"]}
-    assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
+    assert "credited to a control: 10.0\u00a0%" in canvas.file("a.svg").decode()
     alike = queries[queries["attack"].isin(("students", "alike", "chance"))]
     assert curves.query_curves(queries[:0], Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
 

@@ -13,7 +13,6 @@ from PIL import Image
 from smoothsweep.orchestrator.page.render import render, resource, write_report
 from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.orchestrator.made_reports import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
@@ -50,16 +49,12 @@ class Page(HTMLParser):
         return [attributes for tag, attributes in self.elements if tag == name]
 
 
-def page_of(data, **more):
-    return render(data, result_of(data, summarise(data, resamples=50)), **more)
-
-
 @pytest.fixture(scope="module")
 def written(make_data, tmp_path_factory):
     """The folder of a report."""
-    folder, data = tmp_path_factory.mktemp("report"), make_data()
+    folder = tmp_path_factory.mktemp("report")
     pd.DataFrame({"a": [1]}).to_parquet(folder / "results.parquet")
-    assert write_report(data, folder, result_of(data, summarise(data, resamples=50))) == folder / "report.html"
+    assert write_report(make_data(), folder) == folder / "report.html"
     return folder
 
 
@@ -79,7 +74,7 @@ def test_the_page_is_well_formed_and_complete_and_the_same_data_give_it_again(ma
     assert all(attributes.get("alt") for attributes in read.of("img"))
     figures = [a for a in read.of("svg") if a.get("class") == "fig"]
     assert figures and all(a["role"] == "img" and a["aria-label"] for a in figures)
-    assert page_of(make_data(), results_file=True) == page
+    assert render(make_data(), results_file=True) == page
 
 
 def test_the_figures_lie_beside_it_and_can_be_read(written):
@@ -129,7 +124,7 @@ def test_failures_gaps_and_provenance_are_listed(make_data, page):
 def test_one_seed_is_shown_without_interval(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
-    text = Page(page_of(make_data(results=one))).text
+    text = Page(render(make_data(results=one))).text
     assert "no interval" in text and "one seed is always inconclusive" in text
     assert not re.search("points (lower|higher)|it reduces the leak|it leaks more|least leak", text)
     assert "With one seed, hit rates resample classes only" in text
@@ -138,10 +133,10 @@ def test_one_seed_is_shown_without_interval(make_data):
 def test_quiet_corners(make_data):
     bare = {key: {} for key in ("alpha_curves", "training_curves", "links", "facts", "reasons")}
     bare |= {"per_class": None, "paper": None, "sheets": (), "intro": ()}
-    sections = [attributes["id"] for attributes in Page(page_of(make_data(**bare))).of("section")]
+    sections = [attributes["id"] for attributes in Page(render(make_data(**bare))).of("section")]
     assert "sheets" not in sections and "paper" not in sections and "training" not in sections
     nothing = make_data().results.assign(status="missing")
-    read = Page(page_of(make_data(results=nothing, **bare)))
+    read = Page(render(make_data(results=nothing, **bare)))
     assert "No leak has been measured yet" in read.text
     assert read.of("section")[0]["id"] == "results"
     rows = [row["data-recipe"] for row in read.of("tr") if "data-recipe" in row]
@@ -150,7 +145,7 @@ def test_quiet_corners(make_data):
     for untrue in ("works best against it", "intervals. ", "rests on", "How sure"):
         assert untrue not in read.text.split("Every recipe")[0], "of numbers that are not there"
     done = make_data().results.query("status == 'done'")
-    read = Page(page_of(make_data(results=done, **bare)))
+    read = Page(render(make_data(results=done, **bare)))
     assert "troubles" not in [attributes["id"] for attributes in read.of("section")] and "all done" in read.text
 
 
@@ -163,7 +158,7 @@ def test_many_recipes_keep_the_page_readable():
         "embedder_acc1": rng.uniform(0, 1, 40),
     }
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"), Axis(key="lr")))
-    page = page_of(data)
+    page = render(data)
     read = Page(page)
     assert "no other beats in both accuracy and leak" in read.text
     plot = page[page.index('id="trade-off"') : page.index('id="results"')]
@@ -175,7 +170,7 @@ def test_many_recipes_keep_the_page_readable():
 def test_links_are_relative_and_results_are_linked_where_they_lie(make_data, page):
     trial = make_data().results["trial"].iloc[0]
     links = {trial: (StageLink(stage="data", path="../../store/da ta/é/manifest.json", seconds=1.0),)}
-    hrefs = [attributes["href"] for attributes in Page(page_of(make_data(links=links))).of("a")]
+    hrefs = [attributes["href"] for attributes in Page(render(make_data(links=links))).of("a")]
     assert "../../store/da%20ta/%C3%A9/manifest.json" in hrefs and "results.parquet" not in hrefs
     assert "results.parquet" in [a["href"] for a in Page(page).of("a")]
 
@@ -192,8 +187,8 @@ def test_recipes_have_one_colour_in_table_figure_and_sheet(page):
 
 def test_the_mark_is_green_only_where_the_gain_is_clear(make_data):
     results, per_class = make_frames(noise=0.002)
-    assert 'best clear"' in page_of(make_data(results=results, per_class=per_class))
+    assert 'best clear"' in render(make_data(results=results, per_class=per_class))
     data = make_data()
     results = data.results.assign(embedder_acc1=np.random.default_rng(1).uniform(0.2, 0.6, len(data.results)))
-    page = page_of(make_data(results=results, per_class=None))
+    page = render(make_data(results=results, per_class=None))
     assert " best" in page and 'best clear"' not in page

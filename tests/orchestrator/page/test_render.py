@@ -50,7 +50,7 @@ def test_a_drawing_holds_any_words(words):
     canvas.describe(mark, words, recipe=words, link="#row-1")
     drawn = canvas.svg()
     assert escape_controls(drawn) == drawn and "<b>" not in drawn
-    assert drawn == canvas.svg() and b"<script" not in canvas.svg_file()
+    assert drawn == canvas.svg() and b"<script" not in canvas.file("a.svg")
 
 
 def test_a_page_names_its_store_its_sweep_and_every_trial(make_data, tmp_path):

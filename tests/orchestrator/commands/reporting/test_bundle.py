@@ -116,7 +116,6 @@ REFUSED = [
     ({"without": ["results.parquet"]}, "got another set: 'results.parquet'"),
     ({"without": [INDEX]}, "got an archive without bundle.json"),
     ({"index": lambda parsed: parsed.update(bundle=2)}, "bundle.json: bundle: expected one of 1, got 2"),
-    ({"index": lambda parsed: parsed.update(more=1)}, "bundle.json: more: expected "),
     ({"index": lambda parsed: parsed.update(sweep="../x")}, "bundle.json: sweep: expected"),
     ({"add": [("other/a.txt", b"x")]}, "got an archive of several folders"),
     (added("figures/accuracy-leak.svg/a.svg"), "got 'figures/accuracy-leak.svg', which is both"),

@@ -8,14 +8,13 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 
-import tests.shared_sweep as made
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.bundle import COMPARISON, INDEX
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.load import load_sweep
+from tests import shared_sweep
 
-MORE = {-0.8: 0.1}
-ATTACKS = made.ATTACKS[:2]
+ATTACKS = shared_sweep.ATTACKS[:2]
 
 
 def grid(alphas, attacks=ATTACKS):
@@ -41,16 +40,13 @@ def swept(tmp_path_factory):
     """Name -> a finished sweep, all in one store, and the bundle of the first two."""
     folder, found = tmp_path_factory.mktemp("several"), {}
     (folder / "store").mkdir()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(made, "LEAK", {**made.LEAK, **MORE})
-        for name, changes in SWEEPS.items():
-            (folder / name).mkdir()
-            (folder / name / "store").symlink_to(folder / "store")
-            shared = made.made_shared(folder / name, name=name, **changes)
-            bundle = folder / f"{name}.zip"
-            if name in ("first", "second"):
-                assert main(["bundle", str(shared.sweep), str(bundle), "--store", str(shared.store)]) == 0
-            found[name] = shared, bundle
+    for name, changes in SWEEPS.items():
+        (folder / name).mkdir()
+        (folder / name / "store").symlink_to(folder / "store")
+        shared, bundle = shared_sweep.made_shared(folder / name, name=name, **changes), folder / f"{name}.zip"
+        if name in ("first", "second"):
+            assert main(["bundle", str(shared.sweep), str(bundle), "--store", str(shared.store)]) == 0
+        found[name] = shared, bundle
     return found
 
 
@@ -139,16 +135,10 @@ def test_a_sweep_that_is_not_finished_says_so_above_everything(swept, tmp_path, 
         (["FIRST", "FIRST", "--out", "OUT"], "expected sweeps that differ, got the same results twice"),
         (["FIRST", "NO.zip", "--out", "OUT"], "expected a bundle, got no such file"),
         (["FIRST", "NO.yaml", "--out", "OUT"], "NO.yaml"),
-        (
-            ["FIRST", "SECOND", "--out", "FULL"],
-            "expected a new or empty folder, got one that holds x",
-        ),
+        (["FIRST", "SECOND", "--out", "FULL"], "expected a new or empty folder, got one that holds x"),
         (["FIRST", "OLD.zip", "--out", "OUT"], f"expected a bundle with {COMPARISON}, got one without"),
         (["FIRST", "FALSE.zip", "--out", "OUT"], f"{COMPARISON}: expected the content whose digest the bundle has"),
-        (
-            ["FIRST", "ODD.zip", "--out", "OUT"],
-            f"{COMPARISON}: protocol: expected one of clean, paper, got 'dirty'",
-        ),
+        (["FIRST", "ODD.zip", "--out", "OUT"], f"{COMPARISON}: protocol: expected one of clean, paper, got 'dirty'"),
         (["FIRST", *["SECOND"] * 8, "--out", "OUT"], "expected at most 8 sweeps, got 9"),
     ],
 )
