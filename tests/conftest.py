@@ -53,7 +53,7 @@ LONGEST = (
     "orchestrator/scheduling/test_scheduler.py",
     "core/external/test_programs.py",
     "orchestrator/search/test_run.py",
-    "orchestrator/search/test_agenda.py",
+    "orchestrator/search/test_strategies.py",
     "tasks/test_settings_travel.py",
     "orchestrator/commands/test_plan_knows.py",
     "core/isolation/test_process.py",

@@ -178,7 +178,7 @@ def search_setup(make: TrialMaker) -> Setup:
     loaded, search = make.loaded, make.loaded.search
     return Setup(
         space=search.dimensions,
-        aims=search_aims(loaded),
+        aims=Aims(objectives=search.objectives, constraints=search.constraints),
         identity=make.identity,
         seed=search.start,
         recipes=search.recipes,
@@ -192,11 +192,6 @@ def search_setup(make: TrialMaker) -> Setup:
         rungs=search.rungs,
         audit=search.audit or 0,
     )
-
-
-def search_aims(loaded: LoadedSweep) -> Aims:
-    """Objectives and constraints of a sweep's search."""
-    return Aims(objectives=loaded.search.objectives, constraints=loaded.search.constraints)
 
 
 class LookDesign:

@@ -27,7 +27,6 @@ from smoothsweep.orchestrator.search.setup import (
     all_tried,
     from_shares,
     groups_of,
-    is_settled,
     place,
     points_of,
     shares_of,
@@ -78,7 +77,7 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
     By the outcomes up to the last new recipe: what ends meanwhile changes nothing.
     """
     begun = 1 + max((proposal.number for proposal in proposals if proposal.of is None), default=-1)
-    if not all(is_settled(outcomes, number) for number in range(begun)):
+    if not all(number in outcomes for number in range(begun)):
         return Wait()
     known = tried_recipes(setup, proposals, outcomes, visible=begun)
     more = [recipe for recipe in _measured(known) if recipe.wants_seeds]

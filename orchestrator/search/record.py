@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, TrialMaker, recipe_of
 from smoothsweep.orchestrator.result.data import Importance, Objective, ProposalRow, SearchView, same_recipe
 from smoothsweep.orchestrator.result.format import count, duration, is_null, listing
-from smoothsweep.orchestrator.search.agenda import read_end, search_aims, search_setup, spent
+from smoothsweep.orchestrator.search.agenda import read_end, search_setup, spent
 from smoothsweep.orchestrator.search.setup import (
     DONE,
     OPEN,
@@ -129,7 +129,7 @@ def _rows(
     proposed: ProposalLog, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
 ) -> tuple[ProposalRow, ...]:
     store, make, proposals = proposed.store, proposed.make, proposed.proposals()
-    aims, failures = search_aims(proposed.loaded), read_failures(store, proposed.name)
+    aims, failures = search_setup(make).aims, read_failures(store, proposed.name)
     by_number = {proposal.number: proposal for proposal in proposals}
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
     left = {by_number[p.of].rung for p in proposals if p.of in by_number}  # rungs that some recipe has left

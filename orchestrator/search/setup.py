@@ -138,7 +138,7 @@ def worst_by_seed(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, wa
     return {seed: worst(values) for seed, values in by_seed.items()}
 
 
-Outcomes = Mapping[int, Outcome]  # by number of the proposal; those without are open
+Outcomes = Mapping[int, Outcome]  # by number of the proposal; those without one are open
 
 
 class Wait:
@@ -213,11 +213,6 @@ class Setup:
 Strategy = Callable[[Setup, Sequence[Proposal], Outcomes], "Proposal | Wait | None"]
 
 
-def is_settled(outcomes: Outcomes, number: int) -> bool:
-    """Whether a proposal has come out."""
-    return number in outcomes and outcomes[number].status != OPEN
-
-
 def all_tried(setup: Setup, proposals: Sequence[Proposal]) -> bool:
     """Whether there are as many recipes as may be tried."""
     return setup.recipes is not None and setup.recipes <= sum(proposal.of is None for proposal in proposals)
@@ -239,7 +234,7 @@ def strategy(name: str) -> Strategy:
         if all_tried(setup, proposals) and not (setup.rungs or any(proposal.seeds for proposal in proposals)):
             return None
         first = 0 if setup.lag is None else len(proposals) - setup.lag + 1
-        settled = all(is_settled(outcomes, number) for number in range(first))
+        settled = all(number in outcomes for number in range(first))
         return propose(setup, proposals, outcomes) if settled else Wait()
 
     return with_baseline
@@ -338,7 +333,7 @@ def propose_halving(setup: Setup, proposals: Sequence[Proposal], outcomes: Outco
             return Proposal(number=number, values=values, rung=0, origin="random")
     dropped: list[Proposal] = []
     for rung in range(len(setup.rungs)):
-        if not all(is_settled(outcomes, p.number) for p in entered):
+        if not all(p.number in outcomes for p in entered):
             return Wait()
         through = survivors(setup, entered, outcomes, rung)
         dropped += [p for p in entered if p not in through]
