@@ -18,9 +18,9 @@ from smoothsweep.core.text import counted, duration
 from smoothsweep.core.writers import machine_id
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.base import Store, classes_of
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.tasks.classes import CLASSES_FOLDER, NAMES_FILE, classes_of_stage, classes_without_file
+from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_without_file
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0
@@ -162,13 +162,6 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
             done = len(classes) - len(classes_without_file(classes, folder))
             progress[stage.fingerprint] = StageProgress(done / len(classes), f"{done} of {len(classes)} classes")
     return progress
-
-
-def classes_of(stage: Stage, store: Store) -> list[int]:
-    """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
-    labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
-    file = store.file(labelled, NAMES_FILE) if labelled else None
-    return classes_of_stage(stage.config, len(json.loads(file.read_text())) if file else 0)
 
 
 TRIALS_FILE = "trials.jsonl"

@@ -34,10 +34,9 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.same_code import only_this_code
 from smoothsweep.core.text import duration
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
-from smoothsweep.orchestrator.planning.state import classes_of
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.base import Store, classes_of
 from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, classes_without_file, groups
 from smoothsweep.tasks.context import MachineLeaving, ask_machine_leaving
 

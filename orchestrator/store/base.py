@@ -60,6 +60,7 @@ from smoothsweep.orchestrator.store.manifests import (
     stated_version,
     verify,
 )
+from smoothsweep.tasks.classes import NAMES_FILE, classes_of_stage
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
 from smoothsweep.tasks.registry import stage_label
 
@@ -534,3 +535,10 @@ def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not keeps:
             mode = f"{stat.S_IMODE(status.st_mode):o}"
             raise Damage(f"others may change {path.name} (mode {mode}; chmod -R go-w closes a store)")
+
+
+def classes_of(stage: Stage, store: Store) -> list[int]:
+    """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
+    labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
+    file = store.file(labelled, NAMES_FILE) if labelled else None
+    return classes_of_stage(stage.config, len(json.loads(file.read_text())) if file else 0)
