@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from smoothsweep.sweeps.schema import Resources
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
-    from smoothsweep.orchestrator.running.tuning import TrialThreads
 
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
@@ -58,14 +57,28 @@ def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> Non
 def run_search(run: SweepRun, agenda: Agenda, place: ClusterSession) -> None:
     """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
 
+    @contextlib.contextmanager
+    def ending_with_errors() -> Generator[None]:
+        """A search that fails proposes nothing more; what is at work goes on to its end."""
+        try:
+            yield
+        except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
+            run.failures["search"] = f"nothing more is proposed: {reason}"
+            run.display.say(run.failures["search"])
+            agenda.stop()
+
     def propose() -> Trial | Wait | None:
-        proposed = agenda.next()
-        _take_news(run, agenda)
+        proposed = None
+        with ending_with_errors():
+            proposed = agenda.next()
+            _take_news(run, agenda)
         return proposed
 
     def ended(trial: Trial, failure: str | None) -> None:
         run.trial_done(trial, failure)
-        agenda.ended(trial, failure)
+        with ending_with_errors():
+            agenda.ended(trial, failure)
 
     _read_input(run, run.looked_up(agenda.preview()).missing)
     agenda.begin()
@@ -130,7 +143,7 @@ def _watch(
     saved_at = 0.0
     try:
         with explaining_rays_errors(), run.display:
-            while _begin(run, threads):
+            while threads.begin():
                 over = threads.ended(POLL_S)
                 interrupts.check()
                 run.store.check_there()
@@ -156,18 +169,6 @@ def _watch(
         raise
     finally:
         run.save_state()
-
-
-def _begin(run: SweepRun, threads: TrialThreads) -> bool:
-    """`TrialThreads.begin`; a search that fails leaves what is at work to end."""
-    try:
-        return threads.begin()
-    except Exception as error:
-        line = f"nothing more is proposed: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
-        run.failures["search"] = line
-        run.display.say(line)
-        threads.closed = True
-        return threads.begin()
 
 
 def _take_events(run: SweepRun, snapshot: dict[str, Any]) -> None:
