@@ -108,7 +108,6 @@ def _read_anew() -> None:
 
 
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
-STOP_PATIENCE_S = 30.0  # of an orderly end
 STARTS, TOO_SLOW = 3, "timed out"  # of a local Ray; what it says where its processes were too slow
 SAID_AFTER_S, ANSWER_S = 10.0, 10.0  # of a start that lasts; of a head that is asked whether it is one
 ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
@@ -171,12 +170,6 @@ def _start_here(**settings: Any) -> None:
         finally:
             waiting.cancel()
     return None
-
-
-def end_work(scheduler: Any) -> None:
-    """Have the scheduler end running tasks before we leave a shared cluster. Ray ends those of an unreachable one."""
-    with contextlib.suppress(ray.exceptions.RayError):
-        ray.get(scheduler.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
 
 
 def remove_lost_groups() -> int:

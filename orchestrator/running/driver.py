@@ -231,13 +231,13 @@ class ClusterSession:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._lifeline is None:
             return
-        from smoothsweep.orchestrator.cluster.connection import end_work, stop_ray
+        from smoothsweep.orchestrator.cluster.connection import stop_ray
 
         self._lifeline.close()
         if kind is ClusterLost:
             return
         if kind is KeyboardInterrupt and "scheduler" in vars(self):
-            end_work(self.scheduler)
+            _end(self.scheduler, "interrupted", patience=30)  # before we leave a cluster that others use
         if interrupts.end_requested():
             return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet trials at work
         stop_ray()

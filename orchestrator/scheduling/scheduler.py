@@ -132,11 +132,6 @@ def limit_is_near() -> bool:
     return path is not None and os.path.exists(path)
 
 
-def report_all_left() -> None:
-    """Tell the script of the batch job that nothing runs any more, so that it waits for the limit no longer."""
-    write_file(Path(os.environ[LEAVE_FILE]).with_name(LEFT), "", flush=False)
-
-
 def leaving_check(node: str) -> Callable[[], bool]:
     """Whether this node is being drained, or its batch job nears the time limit."""
     watch = DrainWatch()
@@ -342,30 +337,22 @@ class StageScheduler:
                 return
             for attempts_left in reversed(range(DAMAGED_INPUTS + 1)):
                 await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
+                self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
                 try:
-                    await self._make_from_inputs(stage)
+                    if stage.task.shard:
+                        await self._fan_out(stage)
+                    await self._run(stage, execute_remotely, self.store, stage)
                     break
                 except ArtifactDamaged as damaged:  # set aside by its reader; the next attempt makes it again
                     if not attempts_left:
                         raise
                     self._say(one_line(damaged))
                     self.store.look_again(stage.inputs.values())
-        except Exception as error:
-            self._tell(stage, "failed", cause=one_line(error))
-            raise
-        else:
+                finally:
+                    self.running.pop(stage.fingerprint, None)
             self._tell(stage, "done")
         finally:
             self.in_flight.pop(stage.fingerprint, None)
-
-    async def _make_from_inputs(self, stage: Stage) -> None:
-        self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
-        try:
-            if stage.task.shard:
-                await self._fan_out(stage)
-            await self._run(stage, execute_remotely, self.store, stage)
-        finally:
-            self.running.pop(stage.fingerprint, None)
 
     async def _fan_out(self, stage: Stage) -> None:
         """Submit groups of classes, never more than twice what the devices can hold."""
@@ -408,20 +395,14 @@ class StageScheduler:
                 await asyncio.to_thread(self.departures.look)
                 if not self.departures.explain(error, running.processes):
                     raise
-                if await self._waits_for_the_limit(stage):
+                if limit_is_near():
+                    self._say(f"{stage.label}: the job's time limit is near; the next start goes on with it")
+                    while limit_is_near():  # we are about to be ended
+                        await asyncio.sleep(MOVE_PAUSE_S)
                     continue
                 hosts = ", ".join(sorted({process.host for process in running.processes})) or "the machine it was for"
                 self._say(f"{stage.label}: {hosts} leaves; it goes on elsewhere")
                 await asyncio.sleep(MOVE_PAUSE_S)
-
-    async def _waits_for_the_limit(self, stage: Stage) -> bool:
-        """Wait while the time limit of our batch job is near: we are about to be ended. False where it is not."""
-        if not limit_is_near():
-            return False
-        self._say(f"{stage.label}: the job's time limit is near; the next start goes on with it")
-        while limit_is_near():
-            await asyncio.sleep(MOVE_PAUSE_S)
-        return True
 
     async def _attempt(self, task: Running, remote: Any, *arguments: Any) -> Any:
         """One Ray task to its end: its result. Raises its error, or the reason why it was ended."""
@@ -474,8 +455,8 @@ class StageScheduler:
                 limit_s, reason = task.limit
                 if task.ended_by is None and task.seconds() > limit_s:
                     self._end_later(task, TimeoutError(reason))
-            if not self.tasks and limit_is_near():
-                await asyncio.to_thread(report_all_left)
+            if not self.tasks and limit_is_near():  # the script of the batch job need wait for the limit no longer
+                await asyncio.to_thread(write_file, Path(os.environ[LEAVE_FILE]).with_name(LEFT), "", flush=False)
             with contextlib.suppress(RayError):
                 await asyncio.to_thread(self.departures.look)
             if self.had_groups:

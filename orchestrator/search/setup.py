@@ -99,23 +99,19 @@ class Aims:
         return {**ways, **self.objectives}
 
 
-def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
-    """Outcome of a proposal with these trials. failed: ids of trials that have failed."""
-    if (status := status_of(trials, store, failed)) != DONE:
-        return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))
+def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str]) -> Outcome:
+    """Outcome of a proposal with these trials: failed where all have ended and some without a result.
+
+    failed: ids of trials that have failed.
+    """
+    complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
+    if not all(complete.values()):
+        ended = all(complete[trial.id] or trial.id in failed for trial in trials)
+        return Outcome(status=FAILED if ended else OPEN, objectives=dict.fromkeys(aims.objectives))
     rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
     worst = {column: worst_by_seed(rows, column, way) for column, way in aims.ways().items()}
     by_seed = {seed: {column: worst[column].get(seed, math.nan) for column in worst} for seed, _ in rows}
     return aims.outcome({column: fmean(found.values()) for column, found in worst.items() if found}, by_seed)
-
-
-def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> Status:
-    """Status of trials together: done, failed where all have ended and some without a result, else open."""
-    complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
-    if all(complete.values()):
-        return DONE
-    ended = all(complete[trial.id] or trial.id in failed for trial in trials)
-    return FAILED if ended else OPEN
 
 
 def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
