@@ -154,7 +154,9 @@ def leave(how: str) -> None:
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # a closed terminal
             stream.flush()
     with contextlib.suppress(OSError):
-        os.write(2, f"smoothsweep: {how}; {RESUME_HINT}\n".encode())
+        heard = os.dup(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Ray's native code has much to say of what is killed now
+        os.write(heard, f"smoothsweep: {how}; {RESUME_HINT}\n".encode())
     kill_descendants()
     for folder in _interrupts.folders:
         shutil.rmtree(folder, ignore_errors=True)

@@ -76,6 +76,15 @@ threading.Timer(0.2, interrupts.end_for_lost_cluster, lost).start()
 {WORK}except Exception:
     pass
 """
+NOISY = f"""
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
+def native():
+    child.wait()
+    os.write(2, b"a library misses what was ended\\n")
+threading.Thread(target=native, daemon=True).start()
+{READY}
+time.sleep(60)
+"""
 ENDS = {  # body, signals, exit code, lines
     "an orderly end by ctrl-C": (SAVED, [INT], INTERRUPTED, ["state saved", "interrupted"]),
     "by SIGTERM": (SAVED, [TERM], INTERRUPTED, ["state saved", "interrupted"]),
@@ -103,6 +112,7 @@ ENDS = {  # body, signals, exit code, lines
         INTERRUPTED,
         ["ended at once"],
     ),
+    "nothing is said after it": (NOISY, [TERM], INTERRUPTED, ["interrupted"]),
     "a lost cluster is a failure": (LOST, [], FAILED, ["the Ray cluster is lost: its head is gone"]),
 }
 
