@@ -12,8 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.kept_networks import WEIGHTS, load_network, network_names, save_network
-from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.registry import PARTS, WEIGHTS, load_network, network_names, save_network
 from smoothsweep.core.attacks.shared.base import Access, Attack, AttackInputs, Reconstructions
 from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget
 from smoothsweep.core.attacks.shared.view import GradientView, View, view_of

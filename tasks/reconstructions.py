@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.kept_networks import load_network
+from smoothsweep.core.attacks.registry import load_network
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.data.images import ENLARGING, centre_crop, pack_images, resize, to_uint8
 from smoothsweep.core.priors.registry import load_prior

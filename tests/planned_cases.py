@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from smoothsweep.core.attacks.kept_networks import save_network
+from smoothsweep.core.attacks.registry import save_network
 from smoothsweep.core.cards import NetworkCard
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedders import own_weights

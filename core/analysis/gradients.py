@@ -15,11 +15,16 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import LatentObjective, StepGradient, Target, walk
-from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.ppa.batches import batches_of, group_terms
+from smoothsweep.core.attacks.optimisation.descent import (
+    LatentObjective,
+    Protocol,
+    StepGradient,
+    Target,
+    attack_loss,
+    walk,
+)
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
-from smoothsweep.core.attacks.ppa.inversion import by_adam
+from smoothsweep.core.attacks.ppa.inversion import batches_of, by_adam, group_terms
 from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.metrics.intervals import seed_mean_interval

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from scipy.optimize import OptimizeResult, differential_evolution
 from torch import Tensor, nn
 
+from smoothsweep.core.attacks.optimisation.descent import max_margin_loss
 from smoothsweep.core.judges.robustness import Robustness
 
 BATCH = 64  # part of the numbers: random starts are drawn batch by batch
@@ -39,16 +40,6 @@ def predictions(model: nn.Module, pictures: Tensor, device: torch.device | str) 
     return torch.cat([model(part.to(device)).argmax(1).cpu() for part in pictures.split(BATCH)])
 
 
-def image_gradients(
-    model: nn.Module, pictures: Tensor, loss: Callable[[Tensor], Tensor], device: torch.device | str
-) -> Tensor:
-    """The gradient of `loss(logits)` summed over these pictures, with respect to them: [N, 3, S, S] on the CPU."""
-    with torch.enable_grad():
-        inputs = pictures.to(device).detach().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(loss(model(inputs)).sum(), inputs)
-    return gradient.cpu()
-
-
 class MarginLoss(nn.Module):
     """max over k != y of z_k - z_y, mean over the batch. Positive: another class than y wins.
 
@@ -57,10 +48,7 @@ class MarginLoss(nn.Module):
     """
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        chosen = labels.argmax(1) if labels.ndim == 2 else labels
-        chosen_logit = logits.gather(1, chosen[:, None]).squeeze(1)
-        others = logits.scatter(1, chosen[:, None], float("-inf")).amax(1)
-        return (others - chosen_logit).mean()
+        return max_margin_loss(logits, labels.argmax(1) if labels.ndim == 2 else labels).mean()
 
 
 def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: str) -> Tensor:
@@ -69,13 +57,13 @@ def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: s
     Images by themselves: no mean over a batch makes a small gradient smaller.
     """
     is_zero = []
-    for images, batch_labels in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
-        batch_labels = batch_labels.to(device)
-        gradient = image_gradients(
-            model, images, lambda z, y=batch_labels: F.cross_entropy(z, y, reduction="none"), device
-        )
-        is_zero += gradient.flatten(1).eq(0).all(1).tolist()
-    return labels.new_tensor(is_zero).bool()
+    for images, own in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
+        with torch.enable_grad():
+            inputs = images.to(device).detach().requires_grad_(True)
+            losses = F.cross_entropy(model(inputs), own.to(device), reduction="none")
+            (gradient,) = torch.autograd.grad(losses.sum(), inputs)
+        is_zero.append(gradient.flatten(1).eq(0).all(1).cpu())
+    return torch.cat(is_zero)
 
 
 # Attacks that follow gradients within eps of a picture, as the Adversarial Robustness Toolbox (ART) has them.
@@ -101,28 +89,23 @@ def perturbed(
     labels: the true classes, or those to reach if `targeted`. The model, in evaluation mode, is run where it lies.
     """
     from art.attacks import evasion
+    from art.estimators.classification import PyTorchClassifier
 
     kind, loss, options = GRADIENT_ATTACKS[name]
+    criterion: Any = loss()  # ART states a class that torch does not
     common = {"eps": settings.eps, "targeted": targeted, "batch_size": BATCH}
     with _numpy_seeded(seed):
-        estimator = _estimator(model, pictures, classes, loss())
+        estimator = PyTorchClassifier(
+            model=model,
+            loss=criterion,
+            input_shape=tuple(pictures.shape[1:]),
+            nb_classes=classes,
+            clip_values=(0.0, 1.0),
+            device_type="gpu" if next(model.parameters()).device.type == "cuda" else "cpu",
+        )
         attack = getattr(evasion, kind)(estimator, **common, **options(settings))
         changed = attack.generate(x=pictures.numpy().astype(np.float32), y=labels.numpy())
     return torch.from_numpy(changed)
-
-
-def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> Any:
-    from art.estimators.classification import PyTorchClassifier
-
-    device = next(model.parameters()).device
-    return PyTorchClassifier(
-        model=model,
-        loss=loss,
-        input_shape=tuple(pictures.shape[1:]),
-        nb_classes=classes,
-        clip_values=(0.0, 1.0),
-        device_type="gpu" if device.type == "cuda" else "cpu",
-    )
 
 
 def _pgd(settings: Robustness, random_starts: int = 1) -> dict[str, Any]:

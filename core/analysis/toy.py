@@ -26,7 +26,7 @@ ATTACK_START = (-3.0, -10.0)
 STOP_AT = 0.95
 MAX_STEPS = 10_000
 NO_STOP_STEPS = 5_000
-GRID_LIMIT = 15.0
+GRID_LIMIT, GRID = 15.0, 100  # the map goes so far on both axes, in so many steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,28 +169,18 @@ def attack_toy(
 
 
 @_one_thread()
-def confidence_map(net: nn.Module, *, size: int = 100) -> tuple[Tensor, Tensor, Tensor]:
-    """Confidence of the network (in eval mode) over the square from -15 to 15.
-
-    Returns axis float32 [size]; largest probability float32 [size, size], row = second coordinate, column =
-    first; predicted class int64 [size, size].
-    """
-    axis = torch.linspace(-GRID_LIMIT, GRID_LIMIT, size)
-    second, first = torch.meshgrid(axis, axis, indexing="ij")
-    with torch.no_grad():
-        logits = net(torch.stack([first.flatten(), second.flatten()], dim=1))
-    confidence, prediction = logits.softmax(dim=1).max(dim=1)
-    return axis, confidence.view(size, size), prediction.view(size, size)
-
-
 def run_toy(alpha: float, *, endless_steps: int | None = NO_STOP_STEPS) -> ToyResult:
-    """The whole example for one smoothing factor: train, attack, attack without stopping, map.
+    """The whole example for one smoothing factor: train, attack, attack without stopping, map from -15 to 15.
 
     endless_steps: updates of the attack without a criterion; None leaves it out.
     """
     points, labels = make_blobs_data()
     net, train_loss = train_toy(alpha)
-    axis, confidence, prediction = confidence_map(net)
+    axis = torch.linspace(-GRID_LIMIT, GRID_LIMIT, GRID)
+    second, first = torch.meshgrid(axis, axis, indexing="ij")
+    with torch.no_grad():
+        logits = net(torch.stack([first.flatten(), second.flatten()], dim=1))
+    confidence, prediction = (found.view(GRID, GRID) for found in logits.softmax(dim=1).max(dim=1))
     endless = None if endless_steps is None else attack_toy(net, stop_at=None, max_steps=endless_steps)
     return ToyResult(
         alpha=alpha,

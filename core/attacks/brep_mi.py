@@ -34,7 +34,6 @@ from annotated_types import Ge, Gt, Lt
 from smoothsweep.core.attacks.latent_images import LatentAttack, LatentImages, LatentSettings, generator_of
 from smoothsweep.core.attacks.ppa.config import CropRule
 from smoothsweep.core.attacks.shared.base import (
-    Access,
     Aggregate,
     AttackInputs,
     MadePart,
@@ -49,7 +48,7 @@ from smoothsweep.core.declared import check_fields
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.optimisation.losses import Protocol
+    from smoothsweep.core.attacks.optimisation.descent import Protocol
     from smoothsweep.core.attacks.shared.view import LabelView
 
     LabelsOf = Callable[[Tensor], Tensor]
@@ -99,9 +98,9 @@ class BREPMI(LatentAttack):
         robust_views: Random crops and mirrors of each such point, of result robust alone.
     """
 
-    title: ClassVar[str] = "BREP-MI"
-    cites: ClassVar[tuple[str, ...]] = ("kahla2022label",)
-    access: ClassVar[Access] = "labels"
+    title = "BREP-MI"
+    cites = ("kahla2022label",)
+    access = "labels"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "start_batch": "mean",
         "never_hit": "sum",
@@ -241,8 +240,8 @@ class Walks:
 
         settings, z, radii, labels = self._settings, self.z[rows], self.radii[rows], self._labels[rows]
         steps = (radii / 3).clamp_max(MOST_STEP)
-        points, directions = on_sphere(z, normals, radii)
-        answered = self._labels_of(points.flatten(0, 1)).view(len(rows), -1)
+        directions = normals * (radii.to(normals)[:, None, None] / normals.square().sum(2, keepdim=True).sqrt())
+        answered = self._labels_of((z[:, None] + directions).flatten(0, 1)).view(len(rows), -1)
         decisions = torch.where(answered == labels[:, None], 1, -1)
         grown = decisions.sum(1) > settings.inside * decisions.shape[1]
         radii = torch.where(grown, radii * settings.expansion, radii)
@@ -266,15 +265,6 @@ class Walks:
             "grown": grown,
             "accepted": accepted,
         }
-
-
-def on_sphere(centers: Tensor, normals: Tensor, radii: Tensor) -> tuple[Tensor, Tensor]:
-    """Points on spheres, and their directions from the centers: both [a, P, D].
-
-    centers: [a, D]; normals: Gaussian [a, P, D], scaled to the radii [a].
-    """
-    directions = normals * (radii.to(normals)[:, None, None] / normals.square().sum(2, keepdim=True).sqrt())
-    return centers[:, None] + directions, directions
 
 
 def walk(labels_of: LabelsOf, starts: Tensor, labels: Tensor, settings: BREPMI, draw: Callable[[int], Tensor]) -> Walks:

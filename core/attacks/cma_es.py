@@ -23,7 +23,7 @@ from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.latent_images import LatentImages
 from smoothsweep.core.attacks.ppa.config import FromPool
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
+from smoothsweep.core.attacks.shared.base import Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import MOST, Latents, Positive
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
@@ -55,10 +55,10 @@ class CMAES(FromPool):
         max_queries: Images that the target is shown for one class at most.
     """
 
-    title: ClassVar[str] = "CMA-ES"
-    cites: ClassVar[tuple[str, ...]] = ("hansen2016cma", "li2025head")
-    access: ClassVar[Access] = "scores"
-    revision: ClassVar[int] = 2  # 1: under a MobileStyleGAN the box of latents was measured after the activation
+    title = "CMA-ES"
+    cites = ("hansen2016cma", "li2025head")
+    access = "scores"
+    revision = 2  # 1: under a MobileStyleGAN the box of latents was measured after the activation
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "log_margin": "mean",
         "generations": "mean",
@@ -77,12 +77,8 @@ class CMAES(FromPool):
         super().__post_init__()
         require(self.pool.size >= 3, "attack.pool.size", "at least 3, which span two directions", self.pool.size)
         fewest_queries = self.selected * (self.population + 1)
-        require(
-            self.max_queries >= fewest_queries,
-            "attack.max_queries",
-            f"at least {fewest_queries}, a generation for each of {self.selected} selected",
-            self.max_queries,
-        )
+        expected = f"at least {fewest_queries}, a generation for each of {self.selected} selected"
+        require(self.max_queries >= fewest_queries, "attack.max_queries", expected, self.max_queries)
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
         if (dimensions := card().config.w_dim) < LEAST_DIRECTIONS:

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from smoothsweep.core.attacks.gan_training import KeptState, descend
 from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import ScoreView, View
@@ -34,7 +35,6 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.gan_pair import KeptState, descend
 
 CHECKPOINTS = 20
 """Checkpoints of each network's training."""

@@ -9,18 +9,20 @@ Sources: train_gan.py of AI-secure/GMI-Attack (Celeba/); k+1_gan.py and utils.py
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.gan_networks import Critic, MinibatchDiscriminator, PlainGenerator
-from smoothsweep.core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.optimisation.descent import Protocol
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import GradientView, View
 from smoothsweep.core.attacks.training_settings import GanTraining, PlainGanConfig
@@ -28,15 +30,118 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.images import resize_uint8
 from smoothsweep.core.declared import build
 from smoothsweep.core.devices import repeatable_kernels
-from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.gan_pair import GanPair, descend
 
 CHECKPOINTS = 20  # per training
 PENALTY = 10.0  # weight of the gradient penalty
 UNLABELLED = 0.5  # weight of the unlabelled part of KED-MI's discriminator loss
 ENTROPY = 1e-4  # weight of the summed entropy
 OFFICIAL_BATCH = 64  # images over which the official code sums it
+
+
+class KeptState(ABC):
+    """KIND: how a refusal begins. The fields that change: MODULES, networks and optimisers; VALUES, plain values;
+
+    ROWS, lists of numbers or of as many numbers each, which a checkpoint holds as float64 tensors.
+    """
+
+    KIND: ClassVar[str]
+    MODULES: ClassVar[tuple[str, ...]]
+    VALUES: ClassVar[tuple[str, ...]] = ()
+    ROWS: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been made with to be gone on from: plain values by name."""
+
+    def checkpoint(self) -> dict[str, Any]:
+        """A copy of all of it: tensors and plain values only."""
+        modules = {name: getattr(self, name).state_dict() for name in self.MODULES}
+        values = {name: getattr(self, name) for name in self.VALUES}
+        rows = {name: torch.tensor(getattr(self, name), dtype=torch.float64) for name in self.ROWS}
+        return copy.deepcopy({**self.identity(), **modules, **values, **rows})
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        """Go on from a checkpoint, which stays as it is. Raises InputError for one of another training."""
+        for name, expected in self.identity().items():
+            if (value := checkpoint.get(name)) != expected:
+                raise InputError(f"{self.KIND}: {name}: expected {expected}, got {value}")
+        for name in self.MODULES:
+            getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
+        for name in self.VALUES:
+            setattr(self, name, copy.deepcopy(checkpoint[name]))
+        for name in self.ROWS:
+            setattr(self, name, checkpoint[name].tolist())
+
+
+@dataclass(kw_only=True)
+class GanPair(KeptState):
+    """Everything that changes.
+
+    Attributes:
+        config, recipe: Dataclasses; `recipe.settings` are plain values, all that decides a step.
+        step: How many steps were taken.
+        losses: A row for each of them.
+    """
+
+    KIND: ClassVar[str] = "gan checkpoint"
+    MODULES: ClassVar[tuple[str, ...]] = ("generator", "discriminator", "generator_adam", "discriminator_adam")
+    VALUES: ClassVar[tuple[str, ...]] = ("step",)
+    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
+
+    config: Any
+    recipe: Any
+    generator: nn.Module
+    discriminator: nn.Module
+    generator_adam: torch.optim.Adam
+    discriminator_adam: torch.optim.Adam
+    step: int = 0
+    losses: list[list[float]] = field(default_factory=list)
+
+    @classmethod
+    def fresh(
+        cls,
+        config: Any,
+        recipe: Any,
+        generator: Callable[[Any], nn.Module],
+        discriminator: Callable[[Any], nn.Module],
+        *,
+        seed: int,
+        device: torch.device,
+        **own: Any,
+    ) -> Self:
+        """Networks of `config` in training mode, whose weights follow from the seed, and their optimisers.
+
+        own: the fields that a class of pairs has beside.
+        """
+        with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
+            torch.manual_seed(seed)
+            pair = {"generator": generator(config), "discriminator": discriminator(config)}
+        networks: dict[str, Any] = {name: network.to(device).train() for name, network in pair.items()}
+        adams: dict[str, Any] = {
+            f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
+            for name, network in networks.items()
+        }
+        return cls(config=config, recipe=recipe, **networks, **adams, **own)
+
+    @property
+    def device(self) -> torch.device:
+        """Where both networks are."""
+        return next(self.generator.parameters()).device
+
+    def identity(self) -> dict[str, Any]:
+        """What both networks are, and how they are trained."""
+        recipe = {**self.recipe.settings, "betas": list(self.recipe.betas)}
+        return {"config": asdict(self.config), "recipe": recipe}
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """One step down the loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
 
 SoftLabels = Callable[[Tensor, int], Tensor]
 """(images [B, 3, R, R] in [0, 1], step) -> the target's probabilities [B, C]."""

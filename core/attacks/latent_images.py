@@ -60,12 +60,8 @@ class LatentAttack(LatentSettings, Attack):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.own or self.gan == GanTraining(),
-            "attack.gan",
-            "no value with generator prior, which is there",
-            self.gan,
-        )
+        expected = "no value with generator prior, which is there"
+        require(self.own or self.gan == GanTraining(), "attack.gan", expected, self.gan)
 
     @property
     def own(self) -> bool:

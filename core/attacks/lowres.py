@@ -149,9 +149,9 @@ class GMI(LowResolution):
         bound: Every number of a latent stays in [-bound, bound].
     """
 
-    title: ClassVar[str] = "GMI"
-    cites: ClassVar[tuple[str, ...]] = ("zhang2020secret",)
-    own_gan: ClassVar[str] = GENERAL
+    title = "GMI"
+    cites = ("zhang2020secret",)
+    own_gan = GENERAL
 
     momentum: Beta = 0.9
     bound: Positive = 1.0
@@ -215,9 +215,9 @@ class KED(LowResolution):
     start_log_variance: logarithm of the latents' variance at the start (1 in the official code).
     """
 
-    title: ClassVar[str] = "KED-MI"
-    cites: ClassVar[tuple[str, ...]] = ("chen2021knowledge",)
-    own_gan: ClassVar[str] = SPECIFIC
+    title = "KED-MI"
+    cites = ("chen2021knowledge",)
+    own_gan = SPECIFIC
     clamp: ClassVar[float | None] = None
 
     steps: Count = 2400
@@ -345,8 +345,8 @@ class Lomma(LowResolution):
 class LommaGMI(Lomma, GMI):
     """LOMMA on GMI, with the longer search and the shorter GAN training of its repository."""
 
-    title: ClassVar[str] = "LOMMA on GMI"
-    cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "zhang2020secret")
+    title = "LOMMA on GMI"
+    cites = ("nguyen2023rethinking", "zhang2020secret")
 
     steps: Count = 2400
     gan: GanTraining = field(default_factory=GanTraining)
@@ -356,8 +356,8 @@ class LommaGMI(Lomma, GMI):
 class LommaKED(Lomma, KED):
     """LOMMA on KED-MI, whose settings it has."""
 
-    title: ClassVar[str] = "LOMMA on KED-MI"
-    cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "chen2021knowledge")
+    title = "LOMMA on KED-MI"
+    cites = ("nguyen2023rethinking", "chen2021knowledge")
     clamp: ClassVar[float | None] = 1.0
 
     # Declared again: the default that both bases share would hide KED-MI's.

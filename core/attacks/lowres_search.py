@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
-from smoothsweep.core.attacks.optimisation.losses import feature_pull
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, feature_pull, walk
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext, Reconstructions
 from smoothsweep.core.attacks.shared.view import GradientView

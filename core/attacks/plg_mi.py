@@ -42,9 +42,9 @@ class PLGMI(TrainedGanAttack):
         loss: What the search minimises, by name.
     """
 
-    title: ClassVar[str] = "PLG-MI"
-    cites: ClassVar[tuple[str, ...]] = ("yuan2023pseudo",)
-    own_gan: ClassVar[str] = CONDITIONAL
+    title = "PLG-MI"
+    cites = ("yuan2023pseudo",)
+    own_gan = CONDITIONAL
     paper_columns: ClassVar[Mapping[str, str]] = {"fid": "fid_plg", "attack_acc1_std": "attack_acc1_std_batches"}
 
     selected: Latents = 5
@@ -57,12 +57,8 @@ class PLGMI(TrainedGanAttack):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.gan.check_alone(ConditionalTraining())
-        require(
-            self.gan.imported is None or self.top_n == 30,
-            "attack.top_n",
-            "no value with an imported GAN, which needs no labels",
-            self.top_n,
-        )
+        expected = "no value with an imported GAN, which needs no labels"
+        require(self.gan.imported is None or self.top_n == 30, "attack.top_n", expected, self.top_n)
 
     @property
     def variant(self) -> str | None:
@@ -93,12 +89,8 @@ class PLGMI(TrainedGanAttack):
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
-        require(
-            image_size in CONDITIONAL_SIDES,
-            "attack plg_mi: side of the target's input",
-            "64 pixels, or 16 or 32",
-            image_size,
-        )
+        expected = "64 pixels, or 16 or 32"
+        require(image_size in CONDITIONAL_SIDES, "attack plg_mi: side of the target's input", expected, image_size)
 
     def check_public(self, count: int) -> None:
         enough = self.gan.imported is not None or self.top_n <= count

@@ -34,9 +34,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, ProjectionDiscriminator, with_class
-from smoothsweep.core.attacks.gan_training import CHECKPOINTS, train_pair
-from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, target_logits, walk
-from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
+from smoothsweep.core.attacks.gan_training import CHECKPOINTS, GanPair, descend, train_pair
+from smoothsweep.core.attacks.optimisation.descent import (
+    Descent,
+    Protocol,
+    StepGradient,
+    attack_loss,
+    target_logits,
+    walk,
+)
 from smoothsweep.core.attacks.shared.base import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, ConditionalTraining
@@ -45,7 +51,6 @@ from smoothsweep.core.data.augmentation import rotated
 from smoothsweep.core.data.images import resize_uint8, to_unit
 from smoothsweep.core.declared import build
 from smoothsweep.core.seeds import derive_seed, generator
-from smoothsweep.core.training.gan_pair import GanPair, descend
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.plg_mi import PLGMI

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.latent_images import LatentSettings
 from smoothsweep.core.attacks.ppa.config import FromPool
-from smoothsweep.core.attacks.shared.base import Access, Attack, AttackInputs, Reconstructions
+from smoothsweep.core.attacks.shared.base import Attack, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class RandomLatents(LatentSettings, Attack):
     """As many images per class as an attack keeps, drawn without asking the target."""
 
-    title: ClassVar[str] = "random latents"
-    cites: ClassVar[tuple[str, ...]] = ()  # nobody published it
-    access: ClassVar[Access] = "none"
-    control: ClassVar[bool] = True
+    title = "random latents"
+    cites = ()  # nobody published it
+    access = "none"
+    control = True
 
     truncation_psi: Positive = 0.5
     truncation_cutoff: Layers | None = 8
@@ -48,9 +48,9 @@ class RandomLatents(LatentSettings, Attack):
 class SelectionOnly(FromPool):
     """The best `selected` of a pool, as they are."""
 
-    title: ClassVar[str] = "selection alone"
-    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
-    access: ClassVar[Access] = "scores"
+    title = "selection alone"
+    cites = ("struppek2022plug",)
+    access = "scores"
 
     def most_queries(self, protocol: str) -> int:
         return 0

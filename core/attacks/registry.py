@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.brep_mi import BREPMI
 from smoothsweep.core.attacks.cma_es import CMAES
@@ -16,11 +18,15 @@ from smoothsweep.core.attacks.rlb_mi import RLBMI
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS, Access, Attack, PartKind
 from smoothsweep.core.attacks.surrogates import SurrogateLabels, SurrogateScores
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, PlainGanConfig, StudentConfig
-from smoothsweep.core.cards import NetworkKind
+from smoothsweep.core.cards import NetworkCard, NetworkKind, read_network_card, read_weights, write_weights
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
 from smoothsweep.core.plugins import refuse_broken, with_plugins
 from smoothsweep.core.text import quoted
+
+if TYPE_CHECKING:
+    from torch import nn
 
 FOREIGN_PART = "own_"
 """How the names of parts from other packages begin, so that they are never those of a stage of ours."""
@@ -175,3 +181,38 @@ def attack_class(kind: object) -> type[Attack]:
         refuse_broken("attacks", kind)
         raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")
     return ATTACKS[kind]
+
+
+# Networks that parts of attacks leave: weights beside a card that says what they are built from.
+
+
+CARD, WEIGHTS = ".network.json", ".network.safetensors"
+
+PART_NETWORKS: dict[str, NetworkKind] = {name: kind for part in PARTS.values() for name, kind in part.networks.items()}
+"""Kinds of networks by their names on cards."""
+
+
+def save_network(network: nn.Module, directory: Path, name: str) -> None:
+    """Write <name>.network.safetensors and, last, <name>.network.json. Raises ValueError for an unknown kind."""
+    kinds = [kind for kind, row in PART_NETWORKS.items() if row.load() is type(network)]
+    if not kinds:
+        raise ValueError(f"network: expected one of {', '.join(PART_NETWORKS)}, got {type(network).__name__}")
+    weights, card = _network_files(directory, name)
+    write_weights(network, weights)
+    write_file(card, json.dumps(NetworkCard(kind=kinds[0], config=network.config).plain, indent=2) + "\n")
+
+
+def load_network(directory: Path, name: str) -> Any:
+    """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
+    weights, card = _network_files(directory, name)
+    stored_card = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
+    return read_weights(PART_NETWORKS[stored_card.kind].load(), stored_card.config, weights)
+
+
+def network_names(directory: Path) -> list[str]:
+    """The names of the networks that a part's folder holds."""
+    return sorted(path.name.removesuffix(CARD) for path in directory.glob(f"*{CARD}"))
+
+
+def _network_files(directory: Path, name: str) -> tuple[Path, Path]:
+    return directory / f"{name}{WEIGHTS}", directory / f"{name}{CARD}"

@@ -18,7 +18,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from smoothsweep.core.attacks.latent_images import LatentAttack, LatentImages, generator_of
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
+from smoothsweep.core.attacks.shared.base import Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Positive
 from smoothsweep.core.checks import require
 
@@ -46,9 +46,9 @@ class RLBMI(LatentAttack):
         minibatch: Steps of the replay that one learning step sees.
     """
 
-    title: ClassVar[str] = "RLB-MI"
-    cites: ClassVar[tuple[str, ...]] = ("han2023reinforcement",)
-    access: ClassVar[Access] = "scores"
+    title = "RLB-MI"
+    cites = ("han2023reinforcement",)
+    access = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "best_reward": "mean",
         "log_margin": "mean",
@@ -97,14 +97,11 @@ class RLBMI(LatentAttack):
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         import torch
 
-        from smoothsweep.core.attacks.rlb_search import Search, class_learner, paper_learner
+        from smoothsweep.core.attacks.rlb_search import Search, learner_of
 
         paper, device = inputs.protocol == "paper", view.execution.device
         images = LatentImages(generator_of(inputs, self.generator), view, **self.latent)
-        if paper:
-            learner, draws = paper_learner(self, images.z_dim, seed, device=device)
-        else:
-            learner, draws = class_learner(self, images.z_dim, seed, target_class, device=device)
+        learner, draws = learner_of(self, images.z_dim, seed, target_class, paper=paper, device=device)
         found = Search(lambda z: view.scores(images(z)), learner, target_class, self, draws, paper=paper).run()
         return Reconstructions(
             w=images.w_of(found.z).cpu(),

@@ -265,58 +265,50 @@ class Draws:
     positions: Callable[[int, int], Tensor]
 
 
-def paper_learner(
-    settings: RLBMI, size: int, seed: int, *, device: torch.device | str
+def learner_of(
+    settings: RLBMI, size: int, seed: int, target_class: int, *, paper: bool, device: torch.device | str
 ) -> tuple[SoftActorCritic, Draws]:
-    """The learner of every class alike: each network is drawn from the seed itself, and the noise goes on from there.
+    """A learner whose every number depends on the seed and the class; of `paper` alike for every class.
 
-    On the CPU these are the official numbers, one by one (SAC.py lines 40, 69, 106, 138, 300; attack.py lines 20, 53):
-    every constructor reseeds torch's generator, the last of them a critic's, and Python's own draws the positions in
-    the replay. size: of a latent. A textbook agent's second critic, which the official code does not have, is drawn
-    from a seed of its own.
+    There each network is drawn from the seed itself, and the noise goes on from there. On the CPU these are the
+    official numbers, one by one (SAC.py lines 40, 69, 106, 138, 300; attack.py lines 20, 53): every constructor
+    reseeds torch's generator, the last of them a critic's, and Python's own draws the positions in the replay. A
+    textbook agent's second critic, which the official code does not have, is drawn from a seed of its own.
+
+    size: of a latent.
     """
-    stream = torch.Generator().manual_seed(seed)
-    later = [generator(seed, "critic", i) for i in range(1, _critics(settings))]
-    critics = [QNetwork(size, settings.hidden, source) for source in (stream, *later)]
-    actor = Actor(size, settings.hidden, torch.Generator().manual_seed(seed))
-    positions = random.Random(seed)
-    return _learner(settings, actor, critics, stream, device), Draws(
-        latents=lambda count: torch.randn(count, size, generator=stream),
-        positions=lambda held, count: torch.tensor(positions.sample(range(held), count)),
-    )
+    official = settings.agent == "official"
+    numbers = range(1 if official else 2)
+    if paper:
+        noise = latents = torch.Generator().manual_seed(seed)
+        for_actor = torch.Generator().manual_seed(seed)
+        for_critics = [generator(seed, "critic", number) if number else noise for number in numbers]
+        python = random.Random(seed)
 
+        def positions(held: int, count: int) -> Tensor:
+            return torch.tensor(python.sample(range(held), count))
 
-def class_learner(
-    settings: RLBMI, size: int, seed: int, target_class: int, *, device: torch.device | str
-) -> tuple[SoftActorCritic, Draws]:
-    """A learner whose every number depends on the seed and the class."""
-    source = {name: generator(seed, target_class, name) for name in ("actor", "noise", "latents", "positions")}
-    sources = [generator(seed, target_class, "critic", i) for i in range(_critics(settings))]
-    critics = [QNetwork(size, settings.hidden, one) for one in sources]
-    actor = Actor(size, settings.hidden, source["actor"])
-    return _learner(settings, actor, critics, source["noise"], device), Draws(
-        latents=lambda count: torch.randn(count, size, generator=source["latents"]),
-        positions=lambda held, count: torch.randint(held, (count,), generator=source["positions"]),
-    )
+    else:
+        for_actor, noise, latents, chosen = (
+            generator(seed, target_class, name) for name in ("actor", "noise", "latents", "positions")
+        )
+        for_critics = [generator(seed, target_class, "critic", number) for number in numbers]
 
+        def positions(held: int, count: int) -> Tensor:
+            return torch.randint(held, (count,), generator=chosen)
 
-def _critics(settings: RLBMI) -> int:
-    return 1 if settings.agent == "official" else 2
-
-
-def _learner(
-    settings: RLBMI, actor: Actor, critics: list[QNetwork], source: torch.Generator, device: torch.device | str
-) -> SoftActorCritic:
-    return SoftActorCritic(
-        actor.to(device),
-        [critic.to(device) for critic in critics],
-        official=settings.agent == "official",
-        noise=lambda *shape: torch.randn(shape, generator=source),
+    critics = [QNetwork(size, settings.hidden, source).to(device) for source in for_critics]
+    learner = SoftActorCritic(
+        Actor(size, settings.hidden, for_actor).to(device),
+        critics,
+        official=official,
+        noise=lambda *shape: torch.randn(shape, generator=noise),
         lr=settings.lr,
         gamma=settings.gamma,
         tau=settings.tau,
         one_step=settings.steps == 1,
     )
+    return learner, Draws(latents=lambda count: torch.randn(count, size, generator=latents), positions=positions)
 
 
 def scores_of(state: Tensor, action: Tensor, label: int, *, floored: bool) -> tuple[Tensor, Tensor]:

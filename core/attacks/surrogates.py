@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
 from smoothsweep.core.attacks.shared.base import (
-    Access,
     Aggregate,
     Attack,
     AttackInputs,
@@ -131,16 +130,22 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Plug & Play on the surrogates, then the target's choice."""
+        import torch.nn.functional as F
+
         from smoothsweep.core.attacks.optimisation.crops import Preprocess
         from smoothsweep.core.attacks.ppa.inversion import invert_classes
         from smoothsweep.core.attacks.ppa.selection import select_by_margin
 
         networks, answered = inputs.networks[SURROGATES], inputs.parts[ANSWERS[self.learns]]
+        confidences = answered["answers"]
+        if self.learns == "labels":  # those of the surrogates, with the target's labels first
+            confidences = inputs.parts[SURROGATES]["confidences"]
+            confidences = confidences + F.one_hot(answered["answers"], confidences.shape[1])
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
         (found,) = invert_classes(
             present(inputs.prior, "prior"),
             view.execution.ensemble([networks[name] for name in names]),
-            self._confidences(inputs),
+            confidences,
             inputs.parts[PICTURES]["w"],
             [target_class],
             candidates=self,
@@ -167,29 +172,8 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             },
         )
 
-    def _confidences(self, inputs: AttackInputs) -> Tensor:
-        """Confidences [Q, C] by which stage 1 chooses: the target's, or the surrogates' with its labels first."""
-        import torch.nn.functional as F
-
-        answers = inputs.parts[ANSWERS[self.learns]]["answers"]
-        if self.learns == "scores":
-            return answers
-        confidences = inputs.parts[SURROGATES]["confidences"]
-        return confidences + F.one_hot(answers, confidences.shape[1])
-
-    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
-        """What the target says of one view of each finalist, [M, 2]: by what they are ordered, and their score."""
-        import torch
-
-        from smoothsweep.core.attacks.rlb_search import log_margin
-
-        if self.learns == "labels":
-            return (view.labels(images) == target_class).double()[:, None].expand(-1, 2)
-        scores = view.scores(images)
-        return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)
-
     def _chosen(
-        self, w: Tensor, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int
+        self, w: Tensor, view: Any, inputs: AttackInputs, target_class: int, *, seed: int
     ) -> tuple[Tensor, Tensor]:
         """Which of the finalists [M, ...] the target recognises best over the views, and their scores; of equals the
         one that the surrogates recognise better. Pictures are sent, so they are clipped."""
@@ -198,19 +182,24 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.attacks.latent_images import LatentImages
         from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
         from smoothsweep.core.attacks.ppa.pool import best_first
+        from smoothsweep.core.attacks.rlb_search import log_margin
         from smoothsweep.core.seeds import generator
 
-        side = view.image_size
+        side, draw = view.image_size, DRAW_CROPS[present(inputs.protocol, "protocol")]
         pictures = LatentImages(present(inputs.prior, "prior"), view, image_crop=self.pool.crop).of(w)
-        total = torch.zeros(len(w), 2, dtype=torch.float64)
+        ranking, total = torch.zeros(2, len(w), dtype=torch.float64)
         for number in range(self.views):
             source = generator(seed, target_class, "answer", number)
-            crops = DRAW_CROPS[present(inputs.protocol, "protocol")](
-                SelectConfig().selection_crop_rule, len(w), side, side, source
-            )
-            total += self._answers(view, apply_crops(pictures, crops, side), target_class)
-        order = best_first(total[:, 0])[: self.selected]
-        return order, (total[:, 1] / self.views).float()[order]
+            shown = apply_crops(pictures, draw(SelectConfig().selection_crop_rule, len(w), side, side, source), side)
+            if self.learns == "labels":
+                right = (view.labels(shown) == target_class).double()
+                ranking, total = ranking + right, total + right
+            else:
+                scores = view.scores(shown)
+                ranking = ranking + log_margin(scores, target_class).double()
+                total = total + scores[:, target_class].double()
+        order = best_first(ranking)[: self.selected]
+        return order, (total / self.views).float()[order]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,9 +207,9 @@ class SurrogateLabels(SurrogateAttack):
     """An attack from labels alone: begins with pictures that the target gave the class, then those that surrogates do;
     scores are shares of the views that the target gives the class."""
 
-    title: ClassVar[str] = "surrogate distilled from labels"
-    cites: ClassVar[tuple[str, ...]] = ("nguyen2023label", "li2025head")
-    access: ClassVar[Access] = "labels"
+    title = "surrogate distilled from labels"
+    cites = ("nguyen2023label", "li2025head")
+    access = "labels"
     learns: ClassVar[Literal["labels", "scores"]] = "labels"
 
 
@@ -228,9 +217,9 @@ class SurrogateLabels(SurrogateAttack):
 class SurrogateScores(SurrogateAttack):
     """An attack from scores: begins with pictures the target is surest of, ends with those of largest log margin."""
 
-    title: ClassVar[str] = "surrogate distilled from scores"
-    cites: ClassVar[tuple[str, ...]] = ("li2025head",)
-    access: ClassVar[Access] = "scores"
+    title = "surrogate distilled from scores"
+    cites = ("li2025head",)
+    access = "scores"
     learns: ClassVar[Literal["labels", "scores"]] = "scores"
 
 
@@ -254,8 +243,7 @@ def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View,
 def make_answered_labels(
     settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
 ) -> MadePart:
-    """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
-    `check_budget`."""
+    """answers int64 [Q], a query each; hits int64 [C], how often each class was answered."""
     return _answered(inputs, view, view.labels)
 
 

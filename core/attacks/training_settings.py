@@ -6,7 +6,6 @@ GANs on public images, which may be imported as well, and classifiers that learn
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.ppa.config import CropRule, Loss
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, Attack, Part
+from smoothsweep.core.attacks.shared.base import DESCENT_FACTS, Attack, Part
 from smoothsweep.core.bounds import (
     MOST,
     Beta,
@@ -257,7 +256,7 @@ class Distillation(DistilledBySGD, Shared):
     temperature: what logits are divided by, in both softmaxes.
     """
 
-    KEY: ClassVar[str] = "attack.students"
+    KEY = "attack.students"
 
     architectures: tuple[str, ...] = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
     temperature: Positive = 1.0
@@ -296,7 +295,7 @@ class SurrogateTraining(DistilledBySGD):
             weighs (1 - balance) / (1 - balance^(n + 1))).
     """
 
-    KEY: ClassVar[str] = "attack.surrogates"
+    KEY = "attack.surrogates"
 
     architectures: tuple[str, ...] = ("densenet121", "resnet18")
     epochs: Count = 40
@@ -329,14 +328,9 @@ class TrainedGanAttack(Attack):
     own_gan: the part that has the generator.
     """
 
-    access: ClassVar[Access] = "gradients"
+    access = "gradients"
     own_gan: ClassVar[str]
-    facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean",
-        "loss_last": "mean",
-        "gradient_cosine": "mean",
-        "num_frozen": "sum",
-    }
+    facts = DESCENT_FACTS
 
     if TYPE_CHECKING:
         gan: Importable
@@ -376,7 +370,7 @@ def check_imported(folder: str, part: str, *, image_size: int | None = None, cla
     require_choice("import gan", part, tuple(NETWORKS))
     what = f"what `smoothsweep import gan` writes of a {part}"
     for name, (kind, declared) in NETWORKS[part].items():
-        card = Path(folder).expanduser() / f"{name}.network.json"  # as `core.attacks.kept_networks` leaves it
+        card = Path(folder).expanduser() / f"{name}.network.json"  # as `core.attacks.registry` leaves it
         config, where = read_network_card(card, {kind: declared}, what).config, f"attack.gan.imported: {folder}: {name}"
         fits = image_size in (None, config.resolution)
         require(fits, where, f"images of {image_size} pixels", config.resolution)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from smoothsweep.core.judges.base import Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.metrics.metric import Metric
@@ -44,7 +44,7 @@ COLUMNS: tuple[Metric, ...] = (
 class Backdoor(Judge):
     """How often the trigger decides on test images; every target that was poisoned is measured."""
 
-    cites: ClassVar[tuple[str, ...]] = ("gu2017badnets",)
+    cites = ("gu2017badnets",)
 
     stage = "backdoor"
     requested_by = "recipe.poison"

@@ -133,7 +133,7 @@ COLUMNS: tuple[Metric, ...] = (
 class Evaluator(ClassifierJudge):
     """The paper's judge: another architecture trained on the same private data."""
 
-    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
+    cites = ("struppek2022plug",)
     learns_private = True
 
     work = StageWork(

@@ -72,7 +72,7 @@ class Features(Judge):
         seed: Seed of t-SNE's random start.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
+    cites = ("maaten2008visualizing",)
 
     work = StageWork(
         run="smoothsweep.tasks.judging:judge_features",

@@ -42,7 +42,7 @@ class InceptionJudge(Judge):
         published: Which of the published files.
     """
 
-    published: ClassVar[str] = ""
+    published = ""
 
     weights: FilePath | None = None
     sha256: Sha256 | None = None
@@ -117,7 +117,7 @@ class Fidelity(InceptionJudge):
     density and coverage.
     """
 
-    cites: ClassVar[tuple[str, ...]] = (
+    cites = (
         "heusel2017gans",
         "binkowski2018demystifying",
         "kynkaanniemi2019improved",
@@ -216,7 +216,7 @@ class PublishedFid(InceptionJudge):
 class FidLomma(PublishedFid):
     """FID as LOMMA publishes it, in the FID network."""
 
-    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "nguyen2023rethinking")
+    cites = ("heusel2017gans", "nguyen2023rethinking")
 
     columns = FID_LOMMA
     published = "fid_inception"
@@ -226,7 +226,7 @@ class FidLomma(PublishedFid):
 class FidPlg(PublishedFid):
     """FID as PLG-MI publishes it, in torchvision's Inception."""
 
-    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "yuan2023pseudo")
+    cites = ("heusel2017gans", "yuan2023pseudo")
 
     columns = FID_PLG
     published = "inception_v3"

@@ -70,7 +70,7 @@ class Gradients(Judge):
         average: Take the gradient as a mean over neighbours of the image, None for the gradient at the image.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
+    cites = ("struppek2024careful",)
 
     work = StageWork(
         run="smoothsweep.tasks.judging:collect_gradients",

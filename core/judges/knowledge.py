@@ -35,7 +35,7 @@ class Knowledge(ClassifierJudge):
     With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
+    cites = ("struppek2024careful",)
 
     stage = "knowledge"
     work = StageWork(

@@ -148,9 +148,7 @@ class Membership(Judge):
             target, whose training cannot be repeated, has shadow models with it alone.
     """
 
-    cites: ClassVar[tuple[str, ...]] = tuple(
-        dict.fromkeys(key for attack in MEMBERSHIP_ATTACKS.values() for key in attack.cites)
-    )
+    cites = tuple(dict.fromkeys(key for attack in MEMBERSHIP_ATTACKS.values() for key in attack.cites))
     work = StageWork(
         version=VERSION,
         run="smoothsweep.tasks.judging:judge_membership",

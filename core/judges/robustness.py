@@ -101,7 +101,7 @@ class Robustness(Judge):
         seed: Seed of random starts, targets and evolution.
     """
 
-    cites: ClassVar[tuple[str, ...]] = ("goodfellow2015explaining", "madry2018towards")
+    cites = ("goodfellow2015explaining", "madry2018towards")
 
     work = StageWork(
         run="smoothsweep.tasks.judging:judge_robustness",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,9 +23,9 @@ _TINY = 1e-12  # of a class whose images all have one score
 class Margin(MembershipAttack):
     """The true class's logit minus the largest other one."""
 
-    title: ClassVar[str] = "threshold on the margin"
-    cites: ClassVar[tuple[str, ...]] = ("yeom2018privacy",)
-    needs: ClassVar[tuple[str, ...]] = ("margin",)
+    title = "threshold on the margin"
+    cites = ("yeom2018privacy",)
+    needs = ("margin",)
 
     def score(self, evidence: Evidence) -> Numbers:
         return present(evidence.margin, "margin")
@@ -37,9 +36,9 @@ class Loss(MembershipAttack):
     """Cross entropy, small for members. It orders images as log odds do, which is what is returned: a loss of nearly 0
     has no digits left. Source: Yeom et al. 2018, adversary 2."""
 
-    title: ClassVar[str] = "threshold on the loss"
-    cites: ClassVar[tuple[str, ...]] = ("yeom2018privacy",)
-    needs: ClassVar[tuple[str, ...]] = ("phi",)
+    title = "threshold on the loss"
+    cites = ("yeom2018privacy",)
+    needs = ("phi",)
 
     def score(self, evidence: Evidence) -> Numbers:
         return present(evidence.phi, "phi")[0]
@@ -49,7 +48,7 @@ class Loss(MembershipAttack):
 class MarginPerClass(Margin):
     """The margin with a threshold for each class: its distance from the class's mean over its standard deviation."""
 
-    title: ClassVar[str] = "margin, a threshold per class"
+    title = "margin, a threshold per class"
 
     def score(self, evidence: Evidence) -> Numbers:
         return standardised_by_class(present(evidence.margin, "margin"), evidence.labels)
@@ -59,7 +58,7 @@ class MarginPerClass(Margin):
 class LossPerClass(Loss):
     """The loss with a threshold for each class, of log odds as `MarginPerClass`. Source: Song and Mittal 2021."""
 
-    title: ClassVar[str] = "loss, a threshold per class"
+    title = "loss, a threshold per class"
 
     def score(self, evidence: Evidence) -> Numbers:
         return standardised_by_class(present(evidence.phi, "phi")[0], evidence.labels)
@@ -72,10 +71,10 @@ class LossTrace(MembershipAttack):
     The owner alone has these losses. Large where the loss fell late. Source: arXiv 2411.05743.
     """
 
-    title: ClassVar[str] = "spread of the loss over training"
-    cites: ClassVar[tuple[str, ...]] = ("pollock2024free",)
+    title = "spread of the loss over training"
+    cites = ("pollock2024free",)
     access = "training"
-    needs: ClassVar[tuple[str, ...]] = ("losses",)
+    needs = ("losses",)
 
     def score(self, evidence: Evidence) -> Numbers:
         low, high = np.percentile(present(evidence.losses, "losses"), [25, 75], axis=0)
@@ -101,10 +100,10 @@ class LabelViews(MembershipAttack):
     What the published attack learns by a shadow model, which copies matter, is not learnt: each counts alike.
     """
 
-    title: ClassVar[str] = "labels over views"
-    cites: ClassVar[tuple[str, ...]] = ("choquettechoo2021label",)
+    title = "labels over views"
+    cites = ("choquettechoo2021label",)
     access = "labels"
-    needs: ClassVar[tuple[str, ...]] = ("right_over_views",)
+    needs = ("right_over_views",)
 
     def score(self, evidence: Evidence) -> Numbers:
         return np.asarray(present(evidence.right_over_views, "views").mean(axis=0), dtype=np.float64)
@@ -118,10 +117,10 @@ class LabelDistance(MembershipAttack):
     fraction of right labels over the levels of noise grows with the distance.
     """
 
-    title: ClassVar[str] = "labels, distance to the boundary"
-    cites: ClassVar[tuple[str, ...]] = ("choquettechoo2021label",)
+    title = "labels, distance to the boundary"
+    cites = ("choquettechoo2021label",)
     access = "labels"
-    needs: ClassVar[tuple[str, ...]] = ("right_over_noise",)
+    needs = ("right_over_noise",)
 
     def score(self, evidence: Evidence) -> Numbers:
         return np.asarray(present(evidence.right_over_noise, "noise").mean(axis=0), dtype=np.float64)
@@ -144,7 +143,7 @@ _SMALL = 1e-30  # added to standard deviations, as both implementations do
 class ShadowAttack(MembershipAttack):
     """What all of them read."""
 
-    needs: ClassVar[tuple[str, ...]] = ("phi", "shadow_phi", "inside")
+    needs = ("phi", "shadow_phi", "inside")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +153,8 @@ class Lira(ShadowAttack):
     Source: Carlini et al. 2022, algorithm 1. With fewer than 32 models on a side, one variance for all images.
     """
 
-    title: ClassVar[str] = "LiRA, online"
-    cites: ClassVar[tuple[str, ...]] = ("carlini2022membership",)
+    title = "LiRA, online"
+    cites = ("carlini2022membership",)
 
     def score(self, evidence: Evidence) -> Numbers:
         phi, (inner, outer) = present(evidence.phi, "phi"), sides(evidence)
@@ -167,8 +166,8 @@ class LiraOffline(ShadowAttack):
     """The one-sided tail of the Gaussian of models without the image: -log P(Z > phi), which orders images as
     P(Z < phi) does and keeps its digits far out. Source: Carlini et al. 2022, equation 4."""
 
-    title: ClassVar[str] = "LiRA, offline"
-    cites: ClassVar[tuple[str, ...]] = ("carlini2022membership",)
+    title = "LiRA, offline"
+    cites = ("carlini2022membership",)
 
     def score(self, evidence: Evidence) -> Numbers:
         phi, (_, (mean, deviation)) = present(evidence.phi, "phi"), sides(evidence)
@@ -186,8 +185,8 @@ class Rmia(ShadowAttack):
     gamma: how many times larger the image's ratio must be.
     """
 
-    title: ClassVar[str] = "RMIA, online"
-    cites: ClassVar[tuple[str, ...]] = ("zarifzadeh2024low",)
+    title = "RMIA, online"
+    cites = ("zarifzadeh2024low",)
 
     gamma: Positive = 1.0
 
@@ -208,7 +207,7 @@ class RmiaOffline(Rmia):
     a: how p_in follows from p_out, 0.3 as in privacy_meter's configuration. Source: appendix B.2.2.
     """
 
-    title: ClassVar[str] = "RMIA, offline"
+    title = "RMIA, offline"
 
     a: Fraction = 0.3
 
@@ -230,8 +229,8 @@ class BavariaT(ShadowAttack):
         weight: Models that the prior of the mean counts as.
     """
 
-    title: ClassVar[str] = "BaVarIA, Student's t"
-    cites: ClassVar[tuple[str, ...]] = ("brannvall2026exponential",)
+    title = "BaVarIA, Student's t"
+    cites = ("brannvall2026exponential",)
 
     strength: Positive = 4.0
     weight: Positive = 0.1
@@ -265,7 +264,7 @@ class BavariaT(ShadowAttack):
 class BavariaN(BavariaT):
     """BaVarIA with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
 
-    title: ClassVar[str] = "BaVarIA, Gaussian"
+    title = "BaVarIA, Gaussian"
 
     def _predictive(self, gap: Numbers, shape: Numbers, scale: Numbers, weight: Numbers) -> Numbers:
         variance = scale / (shape - 1) + _SMALL  # shape is above 1: two models and a strength above 0

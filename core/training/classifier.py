@@ -322,7 +322,22 @@ def train_classifier(
         raise ValueError(f"evaluate_every: expected at least 1, got {evaluate_every}")
     if world_size > 1 and (wrap is None or not torch.distributed.is_initialized()):
         raise ValueError(f"world_size {world_size}: expected a process group and `wrap`, got one process")
-    _check(model, data, recipe, defense, alpha_of_epoch, rank, world_size)
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank: expected 0 <= rank < {world_size}, got {rank}")
+    if recipe.batch_size < MIN_PER_RANK * world_size or len(data) < MIN_PER_RANK * world_size:
+        raise InputError(
+            f"training: expected at least {MIN_PER_RANK} images per worker in a batch, got batch size "
+            f"{recipe.batch_size} and {len(data)} images for {world_size} workers"
+        )
+    num_classes = getattr(model, "num_classes", None)
+    if num_classes is not None and data.num_classes > num_classes:
+        raise InputError(f"training: expected at most {num_classes} classes, got {data.num_classes} in the data")
+    check_image_size(recipe.architecture, recipe.image_size)
+    if defense.alone is not None and world_size > 1:
+        raise InputError(f"defense {type(defense).__name__}: expected one worker, got {world_size}: {defense.alone}")
+    reason = defense.combines_with_smoothing
+    if reason is not None and any(alpha_of_epoch(epoch) for epoch in range(recipe.epochs)):
+        raise InputError(f"defense {type(defense).__name__}: expected no label smoothing: {reason}")
     device = torch.device(device)
     channels_last(model.to(device))
     epochs = Epochs(
@@ -350,31 +365,3 @@ def train_classifier(
             on_epoch(record, lambda: epochs.state(records))
         stopped = epochs.end_with(record, stop_when)
     return records
-
-
-def _check(
-    model: nn.Module,
-    data: ImageSet,
-    recipe: TrainingRecipe,
-    defense: Defense,
-    alpha_of_epoch: Callable[[int], float],
-    rank: int,
-    world_size: int,
-) -> None:
-    """Refuse what could not train, before anything is changed."""
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank: expected 0 <= rank < {world_size}, got {rank}")
-    if recipe.batch_size < MIN_PER_RANK * world_size or len(data) < MIN_PER_RANK * world_size:
-        raise InputError(
-            f"training: expected at least {MIN_PER_RANK} images per worker in a batch, got batch size "
-            f"{recipe.batch_size} and {len(data)} images for {world_size} workers"
-        )
-    num_classes = getattr(model, "num_classes", None)
-    if num_classes is not None and data.num_classes > num_classes:
-        raise InputError(f"training: expected at most {num_classes} classes, got {data.num_classes} in the data")
-    check_image_size(recipe.architecture, recipe.image_size)
-    if defense.alone is not None and world_size > 1:
-        raise InputError(f"defense {type(defense).__name__}: expected one worker, got {world_size}: {defense.alone}")
-    reason = defense.combines_with_smoothing
-    if reason is not None and any(alpha_of_epoch(epoch) for epoch in range(recipe.epochs)):
-        raise InputError(f"defense {type(defense).__name__}: expected no label smoothing: {reason}")

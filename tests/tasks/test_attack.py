@@ -19,10 +19,9 @@ from safetensors.torch import load_file
 from torchvision.transforms import functional as tvf
 
 from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, with_class
-from smoothsweep.core.attacks.kept_networks import save_network
 from smoothsweep.core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
-from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.registry import ATTACKS, save_network
 from smoothsweep.core.attacks.shared.base import Attack, Reconstructions
 from smoothsweep.core.attacks.training_settings import ConditionalConfig
 from smoothsweep.core.data.images import to_uint8

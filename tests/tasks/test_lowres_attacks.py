@@ -15,8 +15,7 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from smoothsweep.core.attacks.kept_networks import load_network
-from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.registry import PARTS, load_network
 from smoothsweep.core.data.images import aligned_corners, stretched, truncated_bytes
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
-from smoothsweep.core.attacks.kept_networks import load_network
+from smoothsweep.core.attacks.registry import load_network
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.eigenfaces import Eigenfaces

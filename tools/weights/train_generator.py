@@ -34,6 +34,7 @@ from torch.nn.functional import softplus
 from torchvision.transforms.functional import to_pil_image
 from torchvision.utils import make_grid
 
+from smoothsweep.core.attacks.gan_training import GanPair, descend
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.data.labelled import load_unlabelled
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -43,7 +44,6 @@ from smoothsweep.core.files import making_folder, replacing
 from smoothsweep.core.priors.registry import save_discriminator, save_prior, write_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
-from smoothsweep.core.training.gan_pair import GanPair, descend
 
 R1_INTERVAL = 16  # steps; the penalty of all of them is taken at once
 EMA_RAMPUP = 0.05  # during the start the average's half-life is at most so much of what was seen

@@ -20,7 +20,7 @@ from smoothsweep.core.attacks.ppa.config import (
     SelectConfig,
     check_stages,
 )
-from smoothsweep.core.attacks.shared.base import Access, Aggregate, AttackInputs, Reconstructions
+from smoothsweep.core.attacks.shared.base import DESCENT_FACTS, Aggregate, AttackInputs, Reconstructions
 from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
@@ -57,17 +57,11 @@ class IFGMI(SelectConfig, FromPool):
         selection_repeats: Random views of each image by which the target grades each stage.
     """
 
-    title: ClassVar[str] = "IF-GMI"
-    cites: ClassVar[tuple[str, ...]] = ("qiu2024closer",)
-    access: ClassVar[Access] = "gradients"
-    leaves_images: ClassVar[bool] = True
-    facts: ClassVar[Mapping[str, Aggregate]] = {
-        "chosen_stage": "mean",
-        "loss_first": "mean",
-        "loss_last": "mean",
-        "gradient_cosine": "mean",
-        "num_frozen": "sum",
-    }
+    title = "IF-GMI"
+    cites = ("qiu2024closer",)
+    access = "gradients"
+    leaves_images = True
+    facts: ClassVar[Mapping[str, Aggregate]] = {"chosen_stage": "mean", **DESCENT_FACTS}
 
     candidates: Count = 50
     stage_steps: tuple[Count, ...] = (50, 10, 10, 10, 10, 10, 10, 10)
@@ -86,12 +80,8 @@ class IFGMI(SelectConfig, FromPool):
         check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
         require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
         inputs, stages = self.radii, len(self.stage_steps)
-        require(
-            self.rgb_skip is None or stages > 1,
-            "attack.rgb_skip",
-            "no value with a single stage, before which there is no block",
-            self.rgb_skip,
-        )
+        expected = "no value with a single stage, before which there is no block"
+        require(self.rgb_skip is None or stages > 1, "attack.rgb_skip", expected, self.rgb_skip)
         expected = f"one for each of the {stages} stages of stage_steps, of which {len(RADII)} are published"
         require(
             len(RADII if inputs is None else inputs) >= stages and (inputs is None or len(inputs) == stages),
@@ -114,16 +104,12 @@ class IFGMI(SelectConfig, FromPool):
         network = card()
         require(network.kind == "stylegan2", "prior", "a StyleGAN2, whose feature maps this attack moves", network.kind)
         side, blocks, stages = network.config.resolution, len(network.config.sides), len(self.stage_steps)
-        require(
-            stages <= blocks,
-            "attack.stage_steps",
-            f"at most {blocks} stages, as many as a prior of {side} pixels has blocks",
-            stages,
-        )
+        expected = f"at most {blocks} stages, as many as a prior of {side} pixels has blocks"
+        require(stages <= blocks, "attack.stage_steps", expected, stages)
 
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
-        from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
+        from smoothsweep.core.attacks.if_gmi.search import StagedSearch
         from smoothsweep.core.attacks.optimisation.crops import Preprocess
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.priors.registry import card_of
@@ -135,12 +121,12 @@ class IFGMI(SelectConfig, FromPool):
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        stages = zip(self._descents(), self.radii or RADII, strict=False)
         protocol = present(inputs.protocol, "protocol")
         search = StagedSearch(
             prior=cast("StyleGAN2", inputs.prior),  # by its card
             target=view.logits,
-            plans=[StagePlan(descent=descent, radius=radius) for descent, radius in stages],
+            descents=self._descents(),
+            radii=self.radii or RADII,
             select=self,
             transform=Preprocess(size=view.image_size, crop=self.pool.crop),
             rgb=(self.rgb_skip or ("dropped" if protocol == "paper" else "kept")) == "kept",

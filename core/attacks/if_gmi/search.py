@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import Descent, LatentObjective, Target
-from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
-from smoothsweep.core.attacks.ppa.batches import batches_of
+from smoothsweep.core.attacks.optimisation.descent import Descent, LatentObjective, Protocol, Target, attack_loss
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
+from smoothsweep.core.attacks.ppa.inversion import batches_of, descend_batches, gradient_batch
 from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, Selection, confidence_and_margin, graded_views, ranked
 from smoothsweep.core.attacks.shared.base import Reconstructions
 from smoothsweep.core.attacks.shared.execution import Execution, Synthesize, frozen
@@ -30,14 +28,6 @@ from smoothsweep.core.data.images import centre_crop
 from smoothsweep.core.devices import DeviceBatch
 from smoothsweep.core.priors.base import spread_over_places
 from smoothsweep.core.priors.stylegan2 import FrozenSynthesis, StyleGAN2
-
-
-@dataclass(frozen=True, kw_only=True)
-class StagePlan:
-    """How one stage moves its states. radius: of the L1 balls of w and of the features."""
-
-    descent: OptimiseConfig
-    radius: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +107,14 @@ class StagedSearch:
 
     Attributes:
         transform: The way from the prior's images to the target's input.
+        descents, radii: How each stage moves its states, and the radius of its L1 balls of w and of the features.
         rgb: Whether stages keep the RGB sum of the blocks before theirs.
     """
 
     prior: StyleGAN2
     target: Target
-    plans: Sequence[StagePlan]
+    descents: Sequence[OptimiseConfig]
+    radii: Sequence[float]
     select: SelectConfig
     transform: Preprocess
     rgb: bool
@@ -137,7 +129,7 @@ class StagedSearch:
         """
         reached, kept, chosen, worth, course = None, None, 0, [], []
         with frozen(self.prior, self.target), self.run.arithmetic():
-            for block in range(len(self.plans)):
+            for block in range(len(self.descents)):
                 states = w0[:, 0].to(self.run.device) if reached is None else self.next_states(reached)
                 reached = self.run_stage(block, states, target_class, seed=seed)
                 graded = self.select_best(reached, target_class, seed=seed)
@@ -167,18 +159,18 @@ class StagedSearch:
 
     def run_stage(self, block: int, states: Tensor, target_class: int, *, seed: int) -> StageResult:
         """The descent of the stage that begins at `block`, from states [K, ...]; networks must be frozen."""
-        plan, rows, (stage, synthesize) = self.plans[block], self._rows(states), self._stage(block)
+        config, rows, (stage, synthesize) = self.descents[block], self._rows(states), self._stage(block)
         key = (seed, target_class, "optimise", *(("stage", block) if block else ()))
         descent = descend_batches(
             states,
-            batches_of(target_class, key, len(states), plan.descent.batch_size),
-            partial(self._objective, synthesize, rows, plan.descent.loss),
-            plan.descent,
+            batches_of(target_class, key, len(states), config.batch_size),
+            partial(self._objective, synthesize, rows, config.loss),
+            config,
             # Feature maps are large, and a descent has half a dozen of each: one batch at a time.
-            together=1 if block else max(1, rows.rows // plan.descent.batch_size),
+            together=1 if block else max(1, rows.rows // config.batch_size),
             protocol=self.protocol,
-            steps=plan.descent.steps,
-            within=partial(l1_balls, spans=stage.optimised_columns, radius=plan.radius),
+            steps=config.steps,
+            within=partial(l1_balls, spans=stage.optimised_columns, radius=self.radii[block]),
         )
         # The official code stores the images of its last step's forward pass, and the state behind that step.
         selectable = descent.last_evaluated if self.protocol == "paper" else descent.w
@@ -231,7 +223,7 @@ class StagedSearch:
             "target": self.run.target(self.target),
             "transform": self.transform,
         }
-        return gradient_batch(self.run, networks, states[:, : self.prior.w_dim], self.plans[0].descent)
+        return gradient_batch(self.run, networks, states[:, : self.prior.w_dim], self.descents[0])
 
     @torch.no_grad()
     def _by_rows(self, function: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:

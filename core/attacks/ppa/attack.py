@@ -20,8 +20,7 @@ from smoothsweep.core.attacks.ppa.config import (
     pool_and_candidates,
 )
 from smoothsweep.core.attacks.shared.base import (
-    Access,
-    Aggregate,
+    DESCENT_FACTS,
     Attack,
     AttackInputs,
     Part,
@@ -101,15 +100,10 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             attacked target.
     """
 
-    title: ClassVar[str] = "Plug & Play"
-    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
-    access: ClassVar[Access] = "gradients"
-    facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean",
-        "loss_last": "mean",
-        "gradient_cosine": "mean",
-        "num_frozen": "sum",
-    }
+    title = "Plug & Play"
+    cites = ("struppek2022plug",)
+    access = "gradients"
+    facts = DESCENT_FACTS
     stages: ClassVar[Stages] = STAGES
     other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 

@@ -35,7 +35,7 @@ from smoothsweep.core.errors import InputError
 
 Loss = Literal["poincare", "cross_entropy", "max_margin", "logit"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
-"""The names of `core.attacks.optimisation.losses.ATTACK_LOSSES`, which loads torch."""
+"""The names of `core.attacks.optimisation.descent.ATTACK_LOSSES`, which loads torch."""
 
 MOST_ROWS = 32
 """Candidates that fill a pass through small networks on a CPU: with more, one costs no less (docs/benchmarks.md)."""
@@ -97,12 +97,8 @@ class Averaging:
         unread = _OF_NOISE if self.kind == "transforms" else _OF_TRANSFORMS
         for setting in fields(self):
             read = setting.name not in unread or getattr(self, setting.name) == setting.default
-            require(
-                read,
-                f"attack.average.{setting.name}",
-                f"no value with kind {self.kind}, which does not read it",
-                getattr(self, setting.name),
-            )
+            expected = f"no value with kind {self.kind}, which does not read it"
+            require(read, f"attack.average.{setting.name}", expected, getattr(self, setting.name))
 
     @property
     def crop_rule(self) -> CropRule:
@@ -217,12 +213,8 @@ class OptimiseConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.")
-        require(
-            self.lr_gamma == 0.1 or bool(self.lr_milestones),
-            "attack.lr_gamma",
-            "the default where there are no lr_milestones",
-            self.lr_gamma,
-        )
+        expected = "the default where there are no lr_milestones"
+        require(self.lr_gamma == 0.1 or bool(self.lr_milestones), "attack.lr_gamma", expected, self.lr_gamma)
         for milestone in self.lr_milestones:
             require(0 < milestone < self.steps, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
         require(

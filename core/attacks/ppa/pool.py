@@ -21,7 +21,6 @@ from smoothsweep.core.attacks.shared.execution import Execution, frozen
 from smoothsweep.core.attacks.shared.view import FORWARD_ROWS, GradientView, ScoreView, View
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.devices import DeviceBatch
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.seeds import generator
 
@@ -116,12 +115,8 @@ def fitted_temperature(logits: Tensor, wanted: float) -> float:
     scale = float(centred.abs().amax()) or 1.0
     low, high = math.log(scale) - _BRACKET, math.log(scale) + _BRACKET
     highest, lowest = (mean_confidence(centred, math.exp(end)) for end in (low, high))
-    require(
-        lowest < wanted < highest,
-        "attack.temperature.mean_confidence",
-        f"more than {lowest:.4g} and less than {highest:.4g}, what this target reaches",
-        wanted,
-    )
+    expected = f"more than {lowest:.4g} and less than {highest:.4g}, what this target reaches"
+    require(lowest < wanted < highest, "attack.temperature.mean_confidence", expected, wanted)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if mean_confidence(centred, math.exp(middle)) > wanted else (low, middle)
@@ -132,9 +127,8 @@ def sample_at_random(
     confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig, *, seed: int
 ) -> Starts:
     """Like `sample_candidates`, but draw K latents from the pool at random, without asking the target."""
-    _check_request(confidences, w_pool, target_class, config)
     order = torch.randperm(len(w_pool), generator=generator(seed, target_class, "sample"))
-    return _of_pool(confidences, w_pool, target_class, order[: config.candidates], config)
+    return _of_pool(confidences, w_pool, target_class, order, config)
 
 
 def sample_candidates(
@@ -147,28 +141,15 @@ def sample_candidates(
     and confidences [K]; nothing is drawn, whatever the seed. A latent may serve several classes, but serves a class
     once.
 
-    Equal confidences are ordered by pool index; the official code leaves their order to an unstable sort.
-    Latents whose confidence is not a number come last. Raises InputError for S < K (where the official code
-    silently repeats a latent) and for a class that the target does not have.
+    Equal confidences are ordered by pool index; the official code leaves their order to an unstable sort, and repeats
+    a latent where there are fewer than K, which the settings refuse here. Latents whose confidence is not a number
+    come last.
     """
-    _check_request(confidences, w_pool, target_class, config)
-    indices = best_first(confidences[:, target_class])[: config.candidates]
-    return _of_pool(confidences, w_pool, target_class, indices, config)
+    return _of_pool(confidences, w_pool, target_class, best_first(confidences[:, target_class]), config)
 
 
-def _check_request(confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig) -> None:
-    size, classes = confidences.shape
-    if len(w_pool) != size:
-        raise InputError(f"candidate pool: {size} rows of confidences for {len(w_pool)} latents")
-    if not 0 <= target_class < classes:
-        raise InputError(f"target class: expected 0..{classes - 1}, got {target_class}")
-    if config.candidates > size:
-        raise InputError(f"candidates: expected at most the pool's {size}, got {config.candidates}")
-
-
-def _of_pool(
-    confidences: Tensor, w_pool: Tensor, target_class: int, indices: Tensor, config: CandidateConfig
-) -> Starts:
+def _of_pool(confidences: Tensor, w_pool: Tensor, target_class: int, order: Tensor, config: CandidateConfig) -> Starts:
+    indices = order[: config.candidates]
     w0 = w_pool[indices.to(w_pool.device)]
     return w0[:, :1] if config.single_w else w0, indices, confidences[indices, target_class]
 

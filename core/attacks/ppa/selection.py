@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, Preprocess, joined_crops
-from smoothsweep.core.attacks.optimisation.descent import Target, Transform, target_logits
-from smoothsweep.core.attacks.optimisation.losses import Protocol, max_margin_loss
+from smoothsweep.core.attacks.optimisation.descent import Protocol, Target, Transform, max_margin_loss, target_logits
 from smoothsweep.core.attacks.ppa.config import SelectConfig
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.shared.execution import (
@@ -25,7 +24,6 @@ from smoothsweep.core.attacks.shared.execution import (
     same_bits,
     sample_positions,
 )
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.seeds import generator
 
@@ -72,8 +70,7 @@ def select(
     Score: mean softmax of the class over config.selection_repeats random crops and mirrors of the (unclipped)
     image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
     class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once. A score
-    that is not a number ranks last. Raises InputError for wrong settings, for fewer than `selected` latents, or when
-    not even one image fits into the device's memory.
+    that is not a number ranks last. Raises InputError when not even one image fits into the device's memory.
 
     by_margin: rank by the mean margin, the logit of the class less the largest other, which is then a row "margin".
     """
@@ -83,7 +80,6 @@ def select(
         batch = run.forward_batch("synthesis", synthesize, most=DECODE_ROWS)
         images = []
         for latent in latents:
-            _check_count(latent, config)
             w = latent.to(run.device)
             images.append(torch.cat(batch.run(lambda rows, w=w: transform(synthesize(w[rows])), len(w))))
         graded = graded_views(run, target, images, classes, config, grade, seed=seed, protocol=protocol)
@@ -112,7 +108,6 @@ def select_by_confidence(
         batch = run.forward_batch("selection", synthesize, most=DECODE_ROWS)
         found = []
         for latent, target_class in zip(latents, classes, strict=True):
-            _check_count(latent, config)
             w = latent.to(run.device)
 
             def score(rows: slice, w: Tensor = w, target_class: int = target_class) -> Tensor:
@@ -133,11 +128,6 @@ def ranked(w: Tensor, scores: Tensor, ranking: Tensor, config: SelectConfig, row
         all_scores=scores,
         rows={row: ranking[order]} if row else {},
     )
-
-
-def _check_count(w: Tensor, config: SelectConfig) -> None:
-    if len(w) < config.selected:
-        raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
 
 
 def graded_views(

@@ -24,7 +24,7 @@ from smoothsweep.core.named_code import load_named
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
+    from smoothsweep.core.attacks.optimisation.descent import Protocol as AttackProtocol
     from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards import NetworkCard
     from smoothsweep.core.priors.base import Prior
@@ -34,6 +34,14 @@ ACCESS_LEVELS: tuple[Access, ...] = get_args(Access)
 """Each level with all of those before it."""
 
 Aggregate = Literal["mean", "sum"]
+
+DESCENT_FACTS: Mapping[str, Aggregate] = {
+    "loss_first": "mean",
+    "loss_last": "mean",
+    "gradient_cosine": "mean",
+    "num_frozen": "sum",
+}
+"""What is told of a descent, a class at a time (`core.attacks.optimisation.descent`), and how classes are summed up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +172,7 @@ class AttackInputs:
 class MadePart:
     """A part: its tensors and its networks by name, each kept in a file of its own, and numbers to record.
 
-    networks: of kinds in `core.attacks.kept_networks.PART_NETWORKS`.
+    networks: of kinds in `core.attacks.registry.PART_NETWORKS`.
     """
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -235,12 +243,8 @@ class Attack:
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.")
-        require(
-            self.readout is None or self.access != "none",
-            "attack.readout",
-            "none: this attack asks nothing",
-            self.readout,
-        )
+        expected = "none: this attack asks nothing"
+        require(self.readout is None or self.access != "none", "attack.readout", expected, self.readout)
 
     @property
     def variant(self) -> str | None:

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from smoothsweep.core import screen
 from smoothsweep.core.arguments import refuse_missing
 from smoothsweep.core.attacks.gan_networks import official_networks
-from smoothsweep.core.attacks.kept_networks import save_network
+from smoothsweep.core.attacks.registry import save_network
 from smoothsweep.core.declared import check_value
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file

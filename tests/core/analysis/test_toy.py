@@ -66,13 +66,6 @@ def test_hard_labels_and_positive_smoothing_equal_the_notebook(alpha, suffix, st
     assert result.attack.distance == pytest.approx(distance, abs=0.006)
 
 
-def test_data_equal_the_notebooks():
-    points, labels = toy.make_blobs_data()
-    assert np.array_equal(points.numpy(), GOLDEN["toy_X"].astype(np.float32))
-    assert np.array_equal(labels.numpy(), GOLDEN["toy_y"])
-    assert labels.bincount().tolist() == [167, 167, 166]
-
-
 def test_initial_weights_equal_the_notebooks_and_the_global_random_state_stays():
     torch.manual_seed(5)
     expected = torch.rand(3)

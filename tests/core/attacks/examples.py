@@ -8,7 +8,7 @@ in tests/tasks/stage_numbers.json. TOO_LITTLE: access with which it fails. DEAR:
 under the paper's protocol by the slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
 another value for each field, made by `swept` (beside it, where it needs them, changes; `/key` of the whole sweep).
-QUERIES: how many images EXAMPLE shows the target for one class; or queries(found), which may be a range.
+QUERIES: how many images EXAMPLE shows the target for one class; or queries(found).
 
 What is not the rule, where it is not: DRAWS False: it draws nothing, and every seed gives the same. OPTIMISES False: it
 leaks what it began with. LEAST_LEAK: the share of images that a judge takes for the person, where half is too much to
@@ -152,7 +152,7 @@ class brep_mi:
         "patience": 25,
         "max_passes": 80,
     }
-    TOO_LITTLE = ("none",)  # access with which it fails
+    TOO_LITTLE = ("none",)
     DECLARED = {
         "": ({}, ("starts",), "prior", 1),
         "own generator": ({"generator": "general_gan"}, (*GENERAL, "starts"), "general_gan", 1),
@@ -175,7 +175,7 @@ class brep_mi:
 
 class cma_es:
     EXAMPLE = {"pool": POOL, "components": 16, "population": 8, "max_queries": 320, "selected": 4}
-    TOO_LITTLE = ("labels",)  # access with which it fails
+    TOO_LITTLE = ("labels",)
     IN_ONE_DIRECTION = False  # it needs two
     DECLARED = {"": ({}, POOLED, "prior", 1)}
     WRONG = [
@@ -222,7 +222,7 @@ class gmi:
 class if_gmi:
     EXAMPLE = {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2}
     SHIPPED_PRIOR = "stylegan2_synthetic64"  # it moves what a StyleGAN2 has inside
-    TOO_LITTLE = ("scores",)  # access with which it fails
+    TOO_LITTLE = ("scores",)
     IN_ONE_DIRECTION = False  # and from eigenfaces at all
     NEEDED = {"stage_steps": [2, 2]}  # by itself more than the stages of small priors
     PRIOR = {"kind": "shipped"}  # the prior of a sweep that it does not go without
@@ -347,7 +347,7 @@ class lomma_ked:
 class plg_mi:
     DEAR = True
     EXAMPLE = {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4}
-    TOO_LITTLE = ("labels",)  # access with which it fails
+    TOO_LITTLE = ("labels",)
     DECLARED = {"": ({}, ("plg_labels", "plg_gan"), "plg_gan", 1)}
     WRONG = [({"gan": {"imported": "gan"}, "top_n": 4}, "attack.top_n: expected no value with an imported GAN, which")]
     KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}
@@ -368,7 +368,7 @@ class plg_mi:
 
 class ppa:
     EXAMPLE = {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6}
-    TOO_LITTLE = ("scores", "labels")  # access with which it fails
+    TOO_LITTLE = ("scores", "labels")
     NEEDED = {"steps": 2}  # what it has no default for
     DECLARED = {
         "": ({}, POOLED, "prior", 1),
@@ -476,7 +476,7 @@ class rlb_mi:
     LEAST_LEAK, MOST_SEEDS = 0.35, 8
     """An agent of 480 queries lies near the usual bar, on either side of it by processor: eight seeds and a lower bar,
     unless three are above the bar of the others, which is more than the lower one asks."""
-    TOO_LITTLE = ("labels",)  # access with which it fails
+    TOO_LITTLE = ("labels",)
     DECLARED = {"": ({}, (), "prior", 1), "own generator": ({"generator": "general_gan"}, GENERAL, "general_gan", 1)}
     WRONG = [
         ({"episodes": 256}, "attack.episodes: expected at least 257, or nothing is ever learnt, got 256"),
@@ -521,7 +521,7 @@ class selection_only:
 class surrogate_labels:
     DEAR = True
     EXAMPLE = SURROGATE
-    TOO_LITTLE = ("none",)  # access with which it fails
+    TOO_LITTLE = ("none",)
     DECLARED = {"": ({}, ("pictures", "answered_labels", "surrogates"), "prior", 1)}
     WRONG = [
         ({"finalists": 101}, r"attack.finalists: expected at most candidates \(100\), got 101"),
@@ -550,7 +550,7 @@ class surrogate_labels:
 class surrogate_scores:
     DEAR = True
     EXAMPLE = SURROGATE
-    TOO_LITTLE = ("labels",)  # access with which it fails
+    TOO_LITTLE = ("labels",)
     DECLARED = {"": ({}, ("pictures", "answered_scores", "surrogates"), "prior", 1)}
     WRONG = [({"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with")]
     KEPT = KEPT_SURROGATE

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.images import resize
 from smoothsweep.core.devices import ExecutionConfig
@@ -49,9 +49,30 @@ def look(target, access="gradients"):
 
 
 def seen(target, access="gradients", *, classes, side, **settings):
-    """A view of any target; settings: of the execution."""
+    """A view of any target, a network or a function; settings: of the execution."""
     execution = Execution(ExecutionConfig(**settings), "cpu")
-    return view_of(target, access, num_classes=classes, image_size=side, execution=execution)
+    answer = target if target is None or isinstance(target, torch.nn.Module) else PreparedTarget(target)
+    return view_of(answer, access, num_classes=classes, image_size=side, execution=execution)
+
+
+def alone_and_beside(attack, target, inputs, numbers, **look):
+    """What the attack leaves of each class by itself, to the bit that of all side by side; and the queries of both.
+
+    numbers: the classes.
+    """
+    runs = []
+    for pieces in ([[c] for c in numbers], [numbers]):
+        view = seen(target, **look)
+        kept = [one for piece in pieces for one in attack.invert_batch(view, inputs, piece, seed=5)]
+        runs.append((kept, view.queries))
+    (alone, asked), (beside, shown) = runs
+    for pair in zip(alone, beside, strict=True):
+        mine, theirs = (
+            {"w": one.w, "scores": one.scores, **one.rows, **one.curves, "facts": torch.tensor([*one.facts.values()])}
+            for one in pair
+        )
+        assert mine.keys() == theirs.keys() and all(same_bits(mine[name], theirs[name]) for name in mine)
+    return alone, asked, shown
 
 
 class Kept:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.attacks.brep_mi import BREPMI, Walks, first_latents, make_starts, on_sphere, walk
+from smoothsweep.core.attacks.brep_mi import BREPMI, Walks, first_latents, make_starts, walk
 from smoothsweep.core.attacks.cma_es import evolve, principal_space
 from smoothsweep.core.attacks.gan_networks import PlainGenerator
 from smoothsweep.core.attacks.ppa.config import Restarts
@@ -194,13 +194,6 @@ def scripted(run):
 def listed(draws):
     rest = iter(draws)
     return lambda _: next(rest)
-
-
-def test_points_on_the_sphere_match():
-    center, normals = golden("brep_sphere_center"), golden("brep_sphere_normals")
-    points, directions = on_sphere(center[None], normals[None], torch.tensor([2.6], dtype=torch.float64))
-    torch.testing.assert_close(points[0], golden("brep_sphere_points"), atol=1e-6, rtol=0)
-    torch.testing.assert_close(directions[0], golden("brep_sphere_directions"), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("run", ["brep_run0", "brep_run1", "brep_run2", "brep_allpoints", "brep_rules"])

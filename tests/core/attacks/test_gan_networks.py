@@ -26,7 +26,7 @@ from smoothsweep.core.attacks.gan_training import (
     train_pair,
     update_pair,
 )
-from smoothsweep.core.attacks.kept_networks import PART_NETWORKS, load_network, network_names, save_network
+from smoothsweep.core.attacks.registry import PART_NETWORKS, load_network, network_names, save_network
 from smoothsweep.core.attacks.training_settings import NETWORKS, ConditionalConfig, GanTraining, PlainGanConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from tests import plg

@@ -27,7 +27,6 @@ from smoothsweep.core.attacks.lowres_search import (
     sampled,
 )
 from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.attacks.shared.execution import PreparedTarget, same_bits
 from smoothsweep.core.attacks.surrogates import make_answered_labels, make_answered_scores, make_pictures
 from smoothsweep.core.attacks.training_settings import GENERAL, Distillation, SurrogateTraining
 from smoothsweep.core.data.images import truncated_bytes
@@ -35,7 +34,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.sweeps.expand import check
-from tests.core.attacks.looking import Kept, Rows, same_networks, seen
+from tests.core.attacks.looking import Kept, Rows, alone_and_beside, same_networks, seen
 from tests.lowres import Spied, blocky, check_losses, golden, pooled
 from tests.lowres import s as signed
 from tests.official_gans import networks_of
@@ -302,42 +301,22 @@ def rows(**changes):
 GIVEN = AttackInputs(protocol="clean", networks={GENERAL: {"generator": Generator(), "discriminator": Critic()}})
 
 
-def viewed(target, side=SIDE, **settings):
-    answer = target if isinstance(target, nn.Module) else PreparedTarget(target)
-    return seen(answer, classes=CLASSES, side=side, **settings)
-
-
-def numbers(found):
-    """Everything that a class leaves, under names."""
-    facts = torch.tensor(list(found.facts.values()))
-    return {"w": found.w, "scores": found.scores, "facts": facts, **found.rows, **found.curves}
-
-
-def check_same(one, other):
-    mine, theirs = numbers(one), numbers(other)
-    assert mine.keys() == theirs.keys() and all(same_bits(mine[name], theirs[name]) for name in mine)
-
-
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(protocol, steps):
-    inputs, classes = dataclasses.replace(GIVEN, protocol=protocol), [3, 0, 10, 7]
-    attack, view, target = dataclasses.replace(PLAIN, steps=steps), viewed(rows()), rows()
-    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
-    beside_view = viewed(target)
-    beside = attack.invert_batch(beside_view, inputs, classes, seed=5)
-    for one, other in zip(alone, beside, strict=True):
-        check_same(one, other)
-    assert beside_view.queries == view.queries == 4 * 3 * (steps + 1)
-    tried = min(2, steps)
-    assert target.seen == [12] * tried + [3] * 3 * tried + [12] * steps + [3] * 4
-    assert not torch.equal(alone[0].w, alone[1].w)
+    inputs, target = dataclasses.replace(GIVEN, protocol=protocol), rows()
+    attack, tried = dataclasses.replace(PLAIN, steps=steps), min(2, steps)
+    alone, asked, shown = alone_and_beside(attack, target, inputs, [3, 0, 10, 7], classes=CLASSES, side=SIDE)
+    assert asked == shown == 4 * 3 * (steps + 1)
+    beside = [12] * tried + [3] * 3 * tried + [12] * steps + [3] * 4
+    assert target.seen == [3] * 4 * (steps + 1) + beside and not torch.equal(alone[0].w, alone[1].w)
 
 
 @pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
 def test_what_the_user_says_of_execution_is_left_alone(settings):
     target = rows()
-    assert len(PLAIN.invert_batch(viewed(target, **settings), GIVEN, [0, 1], seed=5)) == 2
+    view = seen(target, classes=CLASSES, side=SIDE, **settings)
+    assert len(PLAIN.invert_batch(view, GIVEN, [0, 1], seed=5)) == 2
     assert set(target.seen) == {3}
 
 
@@ -361,10 +340,7 @@ def test_networks_of_convolutions_and_students_are_the_same_too(kind):
     inputs = AttackInputs(protocol="clean", networks={GENERAL: general, STUDENTS: students}, parts={FEATURES: mean})
     own = {"students": Distillation(architectures=("resnet_small",))} if kind is LommaGMI else {}
     attack = kind(steps=3, selected=5, **own)
-    view = viewed(target, side)
-    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
-    for one, other in zip(alone, attack.invert_batch(viewed(target, side), inputs, classes, seed=5), strict=True):
-        check_same(one, other)
+    alone_and_beside(attack, target, inputs, classes, classes=CLASSES, side=side)
 
 
 def test_students_that_do_not_take_the_targets_images_are_refused():
@@ -558,9 +534,7 @@ def students(context):
     return make_students(SHORT, AttackInputs(protocol="clean", public=public), look("scores"), context)
 
 
-@pytest.mark.parametrize(
-    ("made", "dies_at", "losses"), [("surrogates", 3, 6), ("surrogates", 8, 6), ("students", 11, 8)]
-)
+@pytest.mark.parametrize(("made", "dies_at", "losses"), [("surrogates", 8, 6), ("students", 11, 8)])
 def test_a_training_that_died_goes_on_to_the_same_networks(made, dies_at, losses, pictures):
     answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
     own = inputs(pictures=pictures, answered_labels=answered)

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.descent import LatentObjective
-from smoothsweep.core.attacks.optimisation.losses import logit_loss
-from smoothsweep.core.attacks.ppa.batches import batches_of, row_neighbours
+from smoothsweep.core.attacks.optimisation.descent import LatentObjective, logit_loss
 from smoothsweep.core.attacks.ppa.config import (
     Averaging,
     CandidateConfig,
@@ -18,7 +16,7 @@ from smoothsweep.core.attacks.ppa.config import (
     SelectConfig,
     TemperatureScaling,
 )
-from smoothsweep.core.attacks.ppa.inversion import invert_classes, optimise
+from smoothsweep.core.attacks.ppa.inversion import batches_of, invert_classes, optimise, row_neighbours
 from smoothsweep.core.attacks.ppa.pool import around, best_first, fitted_temperature, mean_confidence
 from smoothsweep.core.attacks.ppa.selection import select, select_by_confidence, select_by_margin
 from smoothsweep.core.attacks.registry import make_attack
@@ -193,7 +191,7 @@ def test_one_neighbour_that_changes_nothing_is_the_plain_step_bit_for_bit(protoc
 @pytest.mark.parametrize("kind", ["transforms", "noise"])
 @BOTH
 def test_averaged_steps_do_not_depend_on_what_is_computed_together(protocol, kind):
-    runs = [moved(protocol, rows=rows, average=Averaging(views=3, kind=kind)) for rows in (1, 3, 8)]
+    runs = [moved(protocol, rows=rows, average=Averaging(views=3, kind=kind)) for rows in (1, 3)]
     for other in runs[1:]:
         torch.testing.assert_close(runs[0].w, other.w, rtol=0, atol=1e-4)
     again = moved(protocol, rows=3, average=Averaging(views=3, kind=kind))

@@ -13,7 +13,7 @@ from torch import nn
 from torchvision.transforms import RandomResizedCrop
 
 from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, Crops, Preprocess
-from smoothsweep.core.attacks.optimisation.losses import poincare_loss
+from smoothsweep.core.attacks.optimisation.descent import poincare_loss
 from smoothsweep.core.attacks.ppa.attack import TEMPERATURE, Optimise, PlugAndPlay, Select
 from smoothsweep.core.attacks.ppa.config import (
     Averaging,
@@ -28,12 +28,11 @@ from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.ppa.pool import decode_pool, make_candidates, sample_candidates
 from smoothsweep.core.attacks.ppa.selection import select
 from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.attacks.shared.execution import Execution, PreparedTarget, same_bits
-from smoothsweep.core.attacks.shared.view import view_of
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.base import sample_latents
-from tests.core.attacks.looking import Rows
+from tests.core.attacks.looking import Rows, alone_and_beside, seen
 
 RUN = Execution(ExecutionConfig(), "cpu")
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")
@@ -288,30 +287,7 @@ def inputs():
     return AttackInputs(protocol="clean", prior=Prior(), parts=parts)
 
 
-def viewed(target, **settings):
-    execution = Execution(ExecutionConfig(**settings), "cpu")
-    answer = target if isinstance(target, nn.Module) else PreparedTarget(target)
-    return view_of(answer, "gradients", num_classes=CLASSES, image_size=SIDE, execution=execution)
-
-
-def both(attack, target, inputs, classes):
-    """Each class by itself and all side by side, and how many images the target saw each time."""
-    found = []
-    for pieces in ([[c] for c in classes], [classes]):
-        view = viewed(target)
-        kept = [one for piece in pieces for one in attack.invert_batch(view, inputs, piece, seed=5)]
-        found.append((kept, view.queries))
-    return found
-
-
-def same(one, other):
-    for group in ("rows", "curves"):
-        mine, theirs = getattr(one, group), getattr(other, group)
-        assert mine.keys() == theirs.keys()
-        assert all(same_bits(mine[name], theirs[name]) for name in mine)
-    assert same_bits(one.w, other.w) and same_bits(one.scores, other.scores)
-    mine, theirs = (torch.tensor(list(each.facts.values())) for each in (one, other))
-    assert one.facts.keys() == other.facts.keys() and same_bits(mine, theirs)
+LOOK = {"classes": CLASSES, "side": SIDE}
 
 
 CASES = {
@@ -327,38 +303,28 @@ CASES = {
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 @pytest.mark.parametrize("case", CASES)
 def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(inputs, case, protocol):
-    attack, inputs, classes = CASES[case], dataclasses.replace(inputs, protocol=protocol), [3, 0, 10, 7]
-    target = rows()
-    (alone, queries), (beside, shown) = both(attack, target, inputs, classes)
-    for one, other in zip(alone, beside, strict=True):
-        same(one, other)
-    assert shown == queries > 0 and max(target.seen) > 8, "no class has more than 8 candidates of its own"
+    inputs, target = dataclasses.replace(inputs, protocol=protocol), rows()
+    alone, asked, shown = alone_and_beside(CASES[case], target, inputs, [3, 0, 10, 7], **LOOK)
+    assert shown == asked > 0 and max(target.seen) > 8, "no class has more than 8 candidates of its own"
     assert not torch.equal(alone[0].w, alone[1].w)
 
 
 def test_networks_of_convolutions_are_the_same_too(inputs):
     target = build_classifier("resnet_small", CLASSES, seed=1, protocol="clean").eval()
-    (alone, _), (beside, _) = both(changed(steps=2, selection_repeats=2), target, inputs, [3, 0, 10, 7])
-    for one, other in zip(alone, beside, strict=True):
-        same(one, other)
+    alone_and_beside(changed(steps=2, selection_repeats=2), target, inputs, [3, 0, 10, 7], **LOOK)
 
 
 def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(inputs):
     brightness = inputs.prior.synthesize(inputs.parts["pool"]["w"]).flatten(1).mean(1)
     bright = float(brightness.quantile(0.8))
     target = rows(blind=lambda means: means >= bright)
-    (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, inputs, list(range(8)))
+    alone, _, _ = alone_and_beside(changed(loss="cross_entropy"), target, inputs, list(range(8)), **LOOK)
     stopped = [one.facts["num_frozen"] for one in alone]
-    assert 0 < sum(stopped) < 32 and min(stopped) < max(stopped)
-    for one, other in zip(alone, beside, strict=True):
-        same(one, other)
-    assert max(target.seen) == 32
+    assert 0 < sum(stopped) < 32 and min(stopped) < max(stopped) and max(target.seen) == 32
 
 
 def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(inputs):
-    (alone, asked), (beside, shown) = both(PLAIN, rows(coupled=1e-5), inputs, [3, 0, 10])
-    for one, other in zip(alone, beside, strict=True):
-        same(one, other)
+    _, asked, shown = alone_and_beside(PLAIN, rows(coupled=1e-5), inputs, [3, 0, 10], **LOOK)
     assert asked == shown, "what was tried is not counted"
 
 
@@ -385,8 +351,7 @@ def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_ro
 
 
 def test_another_trial_that_selects_is_asked_class_by_class(inputs):
-    selector = viewed(rows())
-    PLAIN.invert_batch(
-        viewed(rows()), dataclasses.replace(inputs, targets={"selection_target": selector}), [0, 1], seed=5
-    )
+    selector = seen(rows(), **LOOK)
+    others = dataclasses.replace(inputs, targets={"selection_target": selector})
+    PLAIN.invert_batch(seen(rows(), **LOOK), others, [0, 1], seed=5)
     assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats

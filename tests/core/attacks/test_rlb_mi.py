@@ -18,8 +18,7 @@ from smoothsweep.core.attacks.rlb_search import (
     Replay,
     Search,
     SoftActorCritic,
-    class_learner,
-    paper_learner,
+    learner_of,
     scores_of,
 )
 from smoothsweep.core.attacks.shared.base import AttackInputs
@@ -249,7 +248,7 @@ def test_a_whole_attack_matches(run, episodes, steps, diversity, label):
 
 def test_the_official_stream_begins_as_published():
     """torch's CPU generator after an agent of official size with seed 42 is built; the same for every class."""
-    learner, draws = paper_learner(RLBMI(), 100, 42, device="cpu")
+    learner, draws = learner_of(RLBMI(), 100, 42, 7, paper=True, device="cpu")
     assert torch.equal(draws.latents(1)[0, :8], golden("rlb_seed42_first_z_head"))
     assert learner.noise(1, 1).item() == float(GOLDEN["rlb_seed42_first_e"])
     assert torch.equal(draws.latents(1)[0, :8], golden("rlb_seed42_second_z_head"))
@@ -312,7 +311,7 @@ def searched(confidences, keep=1, *, paper):
     more = {"diversity": 0.1, "minibatch": count, "at_once": 1, "selected": keep, "logarithm": "floored"}
     learning = {"agent": "official", "hidden": 4, "lr": 1e-3, "gamma": 0.99, "tau": 0.01}
     settings = SimpleNamespace(episodes=count, steps=1, **more, **learning)
-    learner, draws = class_learner(settings, 2, 1, 0, device="cpu")
+    learner, draws = learner_of(settings, 2, 1, 0, paper=False, device="cpu")
     shown, candidates = [], iter(confidences)
 
     def ask(z):

@@ -13,7 +13,7 @@ from published_trees import facescrub
 from safetensors.torch import save_file
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.attacks.kept_networks import save_network
+from smoothsweep.core.attacks.registry import save_network
 from smoothsweep.orchestrator.cli import main
 from tests.official_gans import networks_of
 from tests.planned_cases import NETWORK
