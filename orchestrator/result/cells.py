@@ -12,13 +12,14 @@ import pandas as pd
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
+from smoothsweep.core.defenses.labels import RecipeWords
 from smoothsweep.core.judges.columns import METRICS, metric_of
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN, compare_recipes, recommend
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
-from smoothsweep.orchestrator.result.data import Axis, Defended, Measured
+from smoothsweep.orchestrator.result.data import Axis, Measured
 from smoothsweep.orchestrator.result.estimates import (
     LEVEL,
     NOTHING,
@@ -177,7 +178,8 @@ class Summary:
             number nothing has chosen.
         baseline_recipe: The label of the reference recipe, None where there is none or several.
         primary: The metric that decides, None where no leak was measured, or none by a judge that can tell one.
-        defenses: Recipe label -> its defense, where known.
+        defenses: Recipe label -> its other axes in words (an architecture, say; empty without any), and its defense,
+            where that is known.
         checks: What the judges say of real photographs.
         by_setting: The sweep asks what settings of the attack change, see `compares_settings`.
         min_test_acc, accuracy_margin, looks, people, judged_classes: As of `ReportData`.
@@ -190,7 +192,7 @@ class Summary:
     axes: tuple[Axis, ...] = ()
     baseline_recipe: str | None = None
     primary: str | None = None
-    defenses: Mapping[str, Defended] = field(default_factory=dict)
+    defenses: Mapping[str, tuple[str, RecipeWords]] = field(default_factory=dict)
     checks: Checks = field(default_factory=dict)
     by_setting: bool = False
     min_test_acc: float | None = None

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.defenses.labels import RecipeWords
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN
 from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
@@ -355,22 +354,6 @@ class StageLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defended:
-    """The defense of a recipe, and its other axes in words (an architecture, say), empty without any."""
-
-    words: RecipeWords
-    setting: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What the runs of a sweep took, all together: devices held times seconds, and seconds on the wall."""
-
-    device_s: float
-    wall_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class PaperReference:
     """The table of the paper that the sweep reproduces, and how every trial's cell stands to it (trial -> standing)."""
 
@@ -408,7 +391,7 @@ class ReportData:
         fresh: Rows like those of `results` of recipes that were audited again with other seeds.
         others: Rows of trials that only their cost and their manifests are shown of (cheap attacks).
         search: What was searched, if anything.
-        spent: What the runs of the sweep took.
+        spent: What the runs of the sweep took: devices held times seconds, and seconds on the wall.
         real_images: How many test images the judges were tried on.
         people: Classes of the private data, attacked or not.
         asked: Finished trial -> queries that the parts of its attack sent to its target, once for all classes.
@@ -440,7 +423,7 @@ class ReportData:
     fresh: pd.DataFrame | None = None
     others: pd.DataFrame | None = None
     search: SearchView | None = None
-    spent: Spent | None = None
+    spent: tuple[float, float] | None = None
     real_images: int | None = None
     people: int | None = None
     asked: Mapping[str, float] = field(default_factory=dict)

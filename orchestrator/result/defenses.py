@@ -14,7 +14,7 @@ from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, 
 from smoothsweep.core.metrics.comparisons import is_kept
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.prose import sections
-from smoothsweep.orchestrator.result.data import ReportData, Spent
+from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, comparison_columns
 from smoothsweep.orchestrator.result.estimates import NOTHING
 from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing, points
@@ -40,23 +40,23 @@ def by_setting(summary: Summary) -> dict[str, dict[str, RecipeWords]]:
         return {}
 
     def rank(recipe: str) -> tuple:
-        words = summary.defenses[recipe].words
+        words = summary.defenses[recipe][1]
         if words.plain:
             return (-1,)
         strength = (words.combined, words.arm, words.order is None, words.order or (), words.strength)
         return (order.index(words.family), *strength)
 
-    found: dict[str, dict[str, RecipeWords]] = {}
+    found: dict[str, dict[str, RecipeWords]] = {setting: {} for setting, _ in summary.defenses.values()}
     for recipe in sorted(summary.defenses, key=rank):
-        defended = summary.defenses[recipe]
-        found.setdefault(defended.setting, {})[recipe] = defended.words
-    return {setting: found[setting] for setting in dict.fromkeys(one.setting for one in summary.defenses.values())}
+        setting, words = summary.defenses[recipe]
+        found[setting][recipe] = words
+    return found
 
 
 def families(summary: Summary) -> dict[str, int]:
     """Family that the sweep tries -> the place of its colour and mark, the same in every report for those of the table
     of defenses; others follow in order of appearance. Plain training is no family."""
-    met = dict.fromkeys(defended.words.family for defended in summary.defenses.values() if not defended.words.plain)
+    met = dict.fromkeys(words.family for _, words in summary.defenses.values() if not words.plain)
     table, places = known_defenses(), {}
     for key in met:
         # Smoothing is the first of the table; reading the table would import torch.
@@ -67,10 +67,10 @@ def families(summary: Summary) -> dict[str, int]:
 
 def family_columns(summary: Summary, recipe: str) -> dict[str, Any]:
     """A recipe's kind of defense, and the place of that; nulls where none is stated."""
-    defended = summary.defenses.get(recipe)
-    if defended is None or defended.words.plain:
-        return {"family": defended and NONE, "family_place": None}
-    return {"family": defended.words.family, "family_place": families(summary)[defended.words.family]}
+    _, words = summary.defenses.get(recipe, ("", None))
+    if words is None or words.plain:
+        return {"family": words and NONE, "family_place": None}
+    return {"family": words.family, "family_place": families(summary)[words.family]}
 
 
 def numbers_of(summary: Summary) -> dict[str, float]:
@@ -284,7 +284,7 @@ def device_unit(data: ReportData) -> str:
     return "CPU time" if all(one.device == "cpu" for of in data.links.values() for one in of) else "device time"
 
 
-def cost_words(costs: pd.DataFrame, spent: Spent | None, unit: str) -> str:
+def cost_words(costs: pd.DataFrame, spent: tuple[float, float] | None, unit: str) -> str:
     """Sentences such as `3 h 2 min of CPU time in 120 stages.`, and the part that this sweep's own runs spent."""
     total = costs.iloc[-1]
     words = f"{duration(total['device_s'])} of {unit} in {count(total['stages'], 'stage')}."
@@ -292,7 +292,7 @@ def cost_words(costs: pd.DataFrame, spent: Spent | None, unit: str) -> str:
         words += f" Without sharing stages it would have been {duration(total['device_s'] + total['saved_s'])}."
     if spent is not None:
         words += (
-            f" The runs of this sweep took {duration(spent.device_s)} of {unit} (work that was cut off included, "
-            f"stages found in the store not) in {duration(spent.wall_s)}."
+            f" The runs of this sweep took {duration(spent[0])} of {unit} (work that was cut off included, "
+            f"stages found in the store not) in {duration(spent[1])}."
         )
     return words

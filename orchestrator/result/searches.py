@@ -30,14 +30,13 @@ from smoothsweep.orchestrator.result.format import (
     number,
     significant,
 )
-from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.sweeps.search import STRATEGIES
 
 BEST = 3
 """Number of recipes that count as the best."""
 
 
-def search_sentences(view: SearchView, summary: Summary) -> dict[str, tuple[str, ...]]:
+def search_sentences(view: SearchView) -> dict[str, tuple[str, ...]]:
     """The sentences of each part of the section on a search, see search.txt."""
     gone, status = progress(view), Counter(proposal.status for proposal in view.proposals)
     reference = gone.reference if gone else ()
@@ -56,7 +55,7 @@ def search_sentences(view: SearchView, summary: Summary) -> dict[str, tuple[str,
         "fewest": min((one.recipes for one in view.importances), default=0),
         "parameters": max((len(one.shares) for one in view.importances), default=0),
         "audited": sum(proposal.audited for proposal in view.full),
-        "rungs": list(_rungs(view, summary)),
+        "rungs": list(_rungs(view)),
         "two": lambda value: minus(f"{value:.2f}"),
         "NBSP": NBSP,
         **{one.__name__: one for one in (count, duration, listing, significant)},
@@ -64,7 +63,7 @@ def search_sentences(view: SearchView, summary: Summary) -> dict[str, tuple[str,
     return sections(PLACE, "search.txt", known)
 
 
-def _rungs(view: SearchView, summary: Summary) -> Iterator[dict[str, Any]]:
+def _rungs(view: SearchView) -> Iterator[dict[str, Any]]:
     """Each rung of successive halving, and by every leak how it ranks recipes beside the full attack."""
     leaks = [one for one in view.objectives if one.spec and one.spec.group == "leak"]
     for rung, members in view.on_rungs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,13 +13,13 @@ import pandas as pd
 
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
-from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.result.cells import Summary, measured_in
-from smoothsweep.orchestrator.result.data import Axis, Defended, ReportData
+from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.estimates import Checks, Seeds, collect, estimate, judge_checks, rows_by_trial
 from smoothsweep.orchestrator.result.format import axis_words, defense_key, is_null
 
@@ -117,10 +117,13 @@ def summarise(data: ReportData) -> Summary:
     leaks = (key for key in measured if metric_of(key).is_leak)
     asked = [data.primary] if data.primary else []
     told = [key for key in measured if key not in checks or not checks[key].why]
-    first = None if data.looks is None else data.looks.of_look(0)
+    first = every
+    if data.looks is not None:
+        seeds = data.looks.of_look(0)
+        first = tuple({key: {s: mine[s] for s in mine if s in seeds} for key, mine in cell.items()} for cell in every)
     return Summary(
         frame=frame,
-        samples=every if first is None else tuple(_of_seeds(seeds, first) for seeds in every),
+        samples=first,
         all_samples=every,
         rows_of_baselines=references,
         axes=data.axes,
@@ -137,21 +140,14 @@ def summarise(data: ReportData) -> Summary:
     )
 
 
-def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
-    """The samples of these seeds, of every metric."""
-    return {
-        metric: {seed: sample for seed, sample in mine.items() if seed in seeds} for metric, mine in samples.items()
-    }
-
-
-def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
+def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, tuple[str, RecipeWords]]:
     others = [axis for axis in data.axes if not axis.defense]
     needed = dict.fromkeys(("recipe", "trials", *(axis.key for axis in others)))
-    defenses: dict[str, Defended] = {}
+    defenses: dict[str, tuple[str, RecipeWords]] = {}
     for row in frame.filter(list(needed)).to_dict("records"):
         defense = data.defenses.get(row["trials"][0])
         if defense is not None and row["recipe"] not in defenses:
-            defenses[row["recipe"]] = Defended(words=recipe_words(defense), setting=label(others, row, "recipe"))
+            defenses[row["recipe"]] = label(others, row, "recipe"), recipe_words(defense)
     return defenses
 
 
@@ -241,39 +237,30 @@ def decide(summary: Summary) -> Decision:
     if evidence is None:
         return Decision(rows={}, best=None, reference=None)
     rows, choice, baseline = dict(evidence.rows), evidence.recommendation, summary.baseline_recipe
-    front, below = _front(summary, rows, evidence.sign), _below(summary, rows)
-    reference = rows.get(baseline) if baseline is not None else None
-    if choice.best is None:
-        return Decision(rows=rows, best=None, reference=reference, front=front, below=below, seeds=len(evidence.seeds))
-    against = evidence.reduction(choice.best, baseline) if baseline is not None else None
-    clear = against is not None and against.word == REDUCES
-    lowest = evidence.mean(choice.best)
-    ties = tuple(r for r in choice.allowed if r != choice.best and evidence.mean(r) == lowest)
-    return Decision(
-        rows=rows,
-        best=rows[choice.best],
-        reference=reference,
-        clear=clear,
-        ties=ties,
-        front=front,
-        below=below,
-        significant=clear and not choice.runners_up,
-        seeds=len(evidence.seeds),
-    )
-
-
-def _below(summary: Summary, rows: dict[str, int]) -> tuple[str, ...]:
-    """The recipes below `min_test_acc`, or of unknown accuracy."""
     floor, accuracy = summary.min_test_acc, summary.frame["test_acc"]
-    return () if floor is None else tuple(recipe for recipe, row in rows.items() if not accuracy[row] >= floor)
-
-
-def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
-    """The Pareto front of mean accuracy and mean leak among the accurate enough recipes."""
     columns = list(dict.fromkeys(("recipe", "test_acc", summary.primary)))
     places = summary.frame.loc[list(rows.values()), columns].dropna(subset="test_acc")
-    if not len(places):
-        return ()
-    leak = sign * places[summary.primary].to_numpy(float)
-    frontier = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
-    return tuple(places["recipe"].iloc[list(frontier.members)])
+    front: tuple[str, ...] = ()
+    if len(places):
+        leak = evidence.sign * places[summary.primary].to_numpy(float)
+        frontier = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=floor)
+        front = tuple(places["recipe"].iloc[list(frontier.members)])
+    known = Decision(
+        rows=rows,
+        best=None,
+        reference=None if baseline is None else rows.get(baseline),
+        front=front,
+        below=() if floor is None else tuple(recipe for recipe, row in rows.items() if not accuracy[row] >= floor),
+        seeds=len(evidence.seeds),
+    )
+    if choice.best is None:
+        return known
+    against = None if baseline is None else evidence.reduction(choice.best, baseline)
+    clear, lowest = against is not None and against.word == REDUCES, evidence.mean(choice.best)
+    return replace(
+        known,
+        best=rows[choice.best],
+        clear=clear,
+        ties=tuple(one for one in choice.allowed if one != choice.best and evidence.mean(one) == lowest),
+        significant=clear and not choice.runners_up,
+    )

@@ -378,8 +378,7 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
         "seeds_shared": choice.seeds,
         "hiding_not_looked_for": hiding_not_looked_for(summary),
         "not_every_attack": () if key is None else tuple(r for r in summary.recipes if r in summary.cases(key).missing),
-        "device_s": None if data.spent is None else data.spent.device_s,
-        "wall_s": None if data.spent is None else data.spent.wall_s,
+        **dict(zip(("device_s", "wall_s"), data.spent or (None, None), strict=True)),
     }
     for name, row in (("best", best), ("baseline", reference)):
         for of, metric in (("accuracy", "test_acc"), ("leak", key)):
@@ -417,7 +416,7 @@ def _said(
         "front": filter(None, [frontier_words(summary)]),
         "judges": [judges_lead(summary)],
         "costs": [cost_words(costs, data.spent, device_unit(data))] if len(costs) else (),
-        **({} if data.search is None else search_sentences(data.search, summary)),
+        **({} if data.search is None else search_sentences(data.search)),
         "membership": () if members is None else (membership_sentence(members, summary), *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],
     }

@@ -25,7 +25,6 @@ from smoothsweep.orchestrator.result.data import (
     FeatureView,
     PaperReference,
     ReportData,
-    Spent,
 )
 from smoothsweep.orchestrator.result.format import ascii_text, listing
 from smoothsweep.orchestrator.result.leaks import asked_by_parts
@@ -200,7 +199,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         links={
             t.id: relative_links(t, store, out, workers=float(as_inversion(t.settings).recipe.workers)) for t in trials
         },
-        spent=Spent(device_s=device_s, wall_s=wall_s) if wall_s else None,
+        spent=(device_s, wall_s) if wall_s else None,
         real_images=least_of_data(trials, store, "num_test"),
         looks=loaded.sweep.looks,
         asked=asked_by_parts(compared, store),

@@ -1,10 +1,10 @@
 """What figures show of many recipes: which rows, which judges, and which way a difference is good."""
 
-import pandas as pd
 import pytest
+from made_rows import ATTACK, made_data, of_attack
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.orchestrator.result.data import Axis, ReportData
+from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.display import (
     MANY,
     compared,
@@ -18,26 +18,15 @@ def data(recipes, baseline="r00", metric="embedder_acc1", **more):
     """recipes: how many; of the first five the accuracy rises with the leak, the others are beaten by the first."""
     rows = [
         {
-            "trial": f"{number}-{attack}-{seed}",
-            "seed": seed,
-            "status": "done",
-            "name": f"r{number:02}",
-            "attack_name": attack,
-            "attack_access": "gradients",
-            "attack_control": False,
-            "attack_published": True,
+            **{"seed": seed, "name": f"r{number:02}", **of_attack(attack), "attack_acc1": 0.9},
             "test_acc": 0.8 + 0.01 * number if number < 5 else 0.5,
-            "attack_acc1": 0.9,
             metric: 0.3 + 0.05 * min(number, 5) + 0.01 * number + 0.01 * (attack == "y"),
         }
         for number in range(recipes)
         for attack in "xy"
         for seed in (1, 2)
     ]
-    axes = (Axis(key="name", bare=True), Axis(key="attack_name", role="attack", bare=True))
-    return ReportData(
-        title="t", results=pd.DataFrame(rows), axes=axes, baseline={"name": baseline} if baseline else {}, **more
-    )
+    return made_data(rows, Axis(key="name", bare=True), ATTACK, baseline={"name": baseline} if baseline else {}, **more)
 
 
 @pytest.mark.parametrize(

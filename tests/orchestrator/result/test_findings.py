@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from made_rows import ALPHA, made_data
 from scipy import stats
 
 from smoothsweep.orchestrator.result.data import Axis, ReportData
@@ -14,38 +15,18 @@ from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import decide, summarise
 from tests.orchestrator.made_reports import make_frames
 
-ALPHA = Axis(key="alpha")
 CLASSES = 30
 
 
 def sweep(leaks, *, seeds=3, accs=None, noise=0.02, drift=0.0, metric="embedder_acc1", **changes):
     """leaks: alpha -> mean hit rate; noise: of a class, drift: of a seed."""
-    rng = np.random.default_rng(2)
-    rows, hits = [], []
+    rng, rows = np.random.default_rng(2), []
     for alpha, leak in leaks.items():
         for seed in range(seeds):
             values = np.clip(leak + drift * rng.normal() + rng.normal(0, noise, CLASSES), 0, 1)
-            trial = f"{alpha}/{seed}"
-            hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(CLASSES)], metric: values}))
             acc = (accs or {}).get(alpha, 0.87) + 0.002 * seed
-            rows.append(
-                {
-                    "trial": trial,
-                    "seed": seed,
-                    "status": "done",
-                    "alpha": alpha,
-                    "test_acc": acc,
-                    metric: values.mean(),
-                }
-            )
-    fields = {
-        "title": "t",
-        "results": pd.DataFrame(rows),
-        "per_class": pd.concat(hits),
-        "axes": (ALPHA,),
-        "baseline": {"alpha": 0.0},
-    }
-    return ReportData(**(fields | changes))
+            rows.append({"seed": seed, "alpha": alpha, "test_acc": acc, metric: values})
+    return made_data(rows, ALPHA, **({"baseline": {"alpha": 0.0}} | changes))
 
 
 def said(data):

@@ -47,16 +47,12 @@ def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
 @pytest.mark.parametrize(
     ("rates", "masked"),
     [
-        ((0.5, 0.1, 0.2, 0.3, 0.69), False),
         ((0.5, 0.1, 0.2, 0.3, 0.71), True),
-        ((0.1, 0.5, 0.2, 0.71, 0.3), True),
         ((0.1, 0.2, 0.5, 0.71, 0.3), True),
-        ((0.1, 0.2, 0.6, 0.71, 0.3), False),
         ((None, 0.2, 0.5, None, 0.71), True),
         ((None, None, None, 0.9, 0.9), False),
         ((0.1, 0.1, 0.1, None, None), False),
         ((0.25, 0.25, 0.25, 0.5, 0.25), True),
-        ((0.9, 0.1, 0.1, 0.2, 0.3), False),
     ],
 )
 def test_the_best_of_each_kind_of_attack_is_compared(rates, masked):

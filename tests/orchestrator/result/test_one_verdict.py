@@ -63,7 +63,7 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     assert "With one seed, what leaks least" in doors["page"]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seeds=st.integers(2, 4),
     gap=st.floats(0, 0.1),

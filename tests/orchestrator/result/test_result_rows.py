@@ -1,22 +1,30 @@
-"""The table of results: one type a column, rates by class of several judges, links of several stages."""
+"""The table of results: its types, rates by class of several judges, balanced accuracies, why a column is null."""
 
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
+from smoothsweep.core.judges.base import Judge
+from smoothsweep.core.judges.columns import BY_KEY, METRICS, TIME_COLUMNS
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import Axis
 from smoothsweep.orchestrator.result.rows import (
+    TARGET,
+    mean_over_classes,
+    missing_reasons,
     one_type_a_column,
     per_class_rows,
     results_table,
+    trial_row,
     with_recipes,
     write_results,
     write_rows,
@@ -24,7 +32,23 @@ from smoothsweep.orchestrator.result.rows import (
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
+from tests import made_artifacts
 from tests.tiny import tiny_sweep, write_tiny
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(root=tmp_path / "store")
+    made.open_for_writing()
+    return made
+
+
+def finish(store, stage, metrics=None, seconds=1.0, **frames):
+    """frames: name of a file -> its rows."""
+    draft = store.draft(stage)
+    for name, rows in frames.items():
+        pd.DataFrame(rows).to_parquet(draft / f"{name}.parquet")
+    store.commit(stage, draft, {"metrics": metrics or {}, "seconds": seconds})
 
 
 @pytest.mark.parametrize(
@@ -55,95 +79,52 @@ def test_a_column_of_several_kinds_becomes_text_and_its_nulls_stay(values, kept)
     assert one_type_a_column(table.copy())[["before", "after"]].equals(table[["before", "after"]])
 
 
-class Held:
-    """A store whose finished stages and files are what a test says: name of a stage -> manifest."""
-
-    def __init__(self, folder, manifests):
-        self._folder, self._manifests = folder, manifests
-
-    def prepare(self, stages):
-        assert list(stages)
-
-    def has(self, stage):
-        return stage.name in self._manifests
-
-    def manifest(self, stage):
-        return self._manifests[stage.name]
-
-    def place(self, stage):
-        return self._folder / stage.name / stage.fingerprint
-
-    def manifest_file(self, kind, fingerprint):
-        return self._folder / kind / fingerprint / "manifest.json"
-
-    def file(self, stage, name):
-        path = self.place(stage) / name
-        return path if path.exists() else None
-
-
-def trial(number, *stages):
-    return SimpleNamespace(id=f"t{number}", stages=stages)
-
-
-def stage(name, number, **inputs):
-    return Stage(name=name, config={"number": number}, inputs=inputs)
-
-
-def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_path):
-    """Two trials, two judges of different classes, a third that has not finished, a stage that judges none."""
-    stages = {
-        (name, n): stage(name, n)
-        for name in ("judge_evaluator", "judge_embedder", "judge_general", "attack")
-        for n in (1, 2)
+def test_rates_by_class_of_all_judges_stand_in_one_row_with_how_many_images_each_is_of(store, tmp_path):
+    """A judge of all images; one that asked about some, beside natural ones, and had no answer once; one without
+    answers; one that has not finished; a stage that judges none."""
+    answers = pd.array([True, None, False, True, False], dtype="boolean")
+    of_some = {"kind": ["loot", "loot", "loot", "same", "other"], "class": [0, 0, 3, 0, 3], "hit": answers}
+    of_all = {"class": [0, 0, 3, 3, 3], "hit": [True, False, True, True, True]}
+    judged = {
+        "judge_embedder": {"per_class": {"class": [3, 0], "embedder_acc1": [1.0, 0.5]}, "per_image": of_all},
+        "judge_general": {"per_class": {"class": [0, 3], "general_acc1": [1.0, 0.0]}, "per_image": of_some},
+        "judge_evaluator": {"per_class": {"class": [0, 4], "attack_acc1": [0.25, 0.75]}},
+        "attack": {"per_class": {"class": [0, 3], "other": [9.0, 9.0]}},
     }
-    held = Held(tmp_path, {name: {} for name in ("judge_evaluator", "judge_embedder", "attack")})
-    for (name, n), one in stages.items():
-        rates = {
-            "judge_evaluator": {"attack_acc1": {"b": 0.1 * n, "a": 0.2 * n}},
-            "judge_embedder": {"embedder_acc1": {"a": 0.3 * n, "c": 0.4 * n}},
-        }.get(name, {"other": {"a": 9.0}})
-        ((column, by_class),) = rates.items()
-        held.place(one).mkdir(parents=True)
-        frame = pd.DataFrame({"class": list(by_class), column: list(by_class.values())})
-        frame.to_parquet(held.place(one) / "per_class.parquet")
-    trials = [trial(n, *(one for (_, of), one in stages.items() if of == n)) for n in (2, 1)]
-    found = per_class_rows(trials, held)
-    assert list(found.columns) == ["trial", "class", "attack_acc1", "embedder_acc1"]
-    rows = [tuple(None if value != value else value for value in row) for row in found.itertuples(index=False)]
-    assert rows == [
-        (f"t{n}", *row) for n in (1, 2) for row in (("a", 0.2 * n, 0.3 * n), ("b", 0.1 * n, None), ("c", None, 0.4 * n))
-    ]
-    nothing = per_class_rows(trials, Held(tmp_path, {}))
+    trials = []
+    for number in (2, 1):
+        stages = [Stage(name=name, config={"number": number}, inputs={}) for name in (*judged, "judge_features")]
+        trials.append(SimpleNamespace(id=f"t{number}", stages=stages))
+        for stage in stages[:-1]:
+            finish(store, stage, **judged[stage.name])
+    found = per_class_rows(trials, store)
+    assert found[["trial", "class"]].to_numpy().tolist() == [[f"t{n}", k] for n in (1, 2) for k in (0, 3, 4)]
+    for _, rows in found.set_index("class").groupby("trial"):
+        known = {name: column.dropna().to_dict() for name, column in rows.drop(columns="trial").items()}
+        assert known == {
+            "embedder_acc1": {0: 0.5, 3: 1.0},
+            "embedder_acc1_images": {0: 2, 3: 3},
+            "general_acc1": {0: 1.0, 3: 0.0},
+            "general_acc1_images": {0: 1, 3: 1},
+            "attack_acc1": {0: 0.25, 4: 0.75},
+        }
+    nothing = per_class_rows(trials, Store(root=tmp_path / "empty"))
     assert nothing.empty and list(nothing.columns) == ["trial", "class"]
 
 
-def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_path):
+def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_path, store):
     """Of four trials: all stages done, some, none and failed, all done and a failure that was mended."""
     attacks = [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]
     trials = trials_of(load_sweep(write_tiny(tmp_path, grid={"attack": attacks}, baseline={}, seeds=[4, 9])))
     assert len(trials) == 4
-    done = {one.id for one in (trials[0], trials[3])}
-
-    class Some(Held):
-        def has(self, stage):
-            return stage.fingerprint in finished
-
-        def manifest(self, stage):
-            numbers = {"target": {"test_acc": 0.75}, "attack": {"queries": 12.0}}.get(stage.name, {})
-            return {"metrics": numbers, "seconds": {"target": 5.0, "attack": 7.0}.get(stage.name, 1.0)}
-
-        def file(self, stage, name):
-            return None
-
-    finished = {
-        stage.fingerprint
-        for one in trials
-        for stage in one.stages
-        if one.id in done or (one is trials[1] and stage.name == "target")
-    }
-    held = Some(tmp_path, {})
+    numbers = {"target": ({"test_acc": 0.75}, 5.0), "attack": ({"queries": 12.0}, 7.0)}
+    for one in trials:
+        for stage in one.stages:
+            is_done = one in (trials[0], trials[3]) or (one is trials[1] and stage.name == "target")
+            if is_done and not store.has(stage):
+                finish(store, stage, *numbers.get(stage.name, ()))
     failures = {trials[2].id: "no memory", trials[3].id: "mended", "elsewhere": "x"}
-    table = results_table(trials, held, failures)
+    table = results_table(trials, store, failures)
     assert table[["trial", "seed"]].to_numpy().tolist() == [[one.id, one.seed] for one in trials]
     assert table["status"].tolist() == ["done", "missing", "failed", "done"]
     assert [None if one != one else one for one in table["failure"]] == [None, None, "no memory", None]
@@ -154,7 +135,7 @@ def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_p
     assert set(TIME_COLUMNS) <= set(table.columns)
     assert table["attack_control"].tolist() == [one.settings.attack.built.control for one in trials]
     assert sorted(set(table["attack_access"])) == ["gradients", "none"]
-    written = write_results(trials, held, failures, tmp_path / "new" / "report")
+    written = write_results(trials, store, failures, tmp_path / "new" / "report")
     read = pd.read_parquet(tmp_path / "new" / "report" / "results.parquet")
     assert read["trial"].tolist() == written["trial"].tolist() and read["test_acc"].tolist()[0] == 0.75
     empty = {name for name in (*BY_KEY, *TIME_COLUMNS) if written[name].isna().all()}
@@ -224,49 +205,70 @@ def test_the_rows_of_any_sweep_can_be_written_and_read(tmp_path_factory, grid, s
     assert list(read["seed"]) == [trial.seed for trial in trials] and list(read.columns) == list(table.columns)
 
 
-class Shelf:
-    """A store of files by the name of their stage; manifests hold metrics."""
-
-    def __init__(self, root, metrics=None):
-        self.root, self.metrics = root, metrics or {}
-
-    def has(self, stage):
-        return (self.root / stage.name).is_dir() or stage.name in self.metrics
-
-    def file(self, stage, name):
-        path = self.root / stage.name / name
-        return path if path.exists() else None
-
-    def manifest(self, stage):
-        return {"metrics": self.metrics[stage.name]}
+def write_accuracies(folder, shares):
+    """Accuracies by class as a target's artifact holds them; returns the file."""
+    path = folder / "per_class.parquet"
+    pd.DataFrame({"class": range(len(shares)), "test_acc": shares}).to_parquet(path)
+    return path
 
 
-def write(folder, **frames):
-    folder.mkdir()
-    for name, rows in frames.items():
-        pd.DataFrame(rows).to_parquet(folder / f"{name}.parquet")
-
-
-def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
-    """A judge of all images; one that asked about some, beside natural ones, and had no answer once; an old one."""
-    write(
-        tmp_path / "judge_embedder",
-        per_class={"class": [0, 3], "embedder_acc1": [0.5, 1.0]},
-        per_image={"class": [0, 0, 3, 3, 3], "hit": [True, False, True, True, True]},
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=6))
+def test_balanced_accuracy_is_the_mean_recall_of_the_library(tmp_path_factory, counts):
+    truth = np.repeat(np.arange(len(counts)), [images for images, _ in counts])
+    wrong = len(counts) - 1
+    said = np.concatenate(
+        [np.where(np.arange(n) < hits, label, (label + wrong) % len(counts)) for label, (n, hits) in enumerate(counts)]
     )
-    write(
-        tmp_path / "judge_general",
-        per_class={"class": [0, 3], "general_acc1": [1.0, 0.0]},
-        per_image={
-            "kind": ["loot", "loot", "loot", "same", "other"],
-            "class": [0, 0, 3, 0, 3],
-            "hit": pd.array([True, None, False, True, False], dtype="boolean"),
-        },
-    )
-    write(tmp_path / "judge_evaluator", per_class={"class": [0, 3], "attack_acc1": [0.25, 0.75]})
-    write(tmp_path / "judge_gradients", per_class={"class": [0, 3], "gradients_zero_ce": [0.0, 0.0]})
-    stages = [SimpleNamespace(name=name) for name in ("target", *sorted(path.name for path in tmp_path.iterdir()))]
-    rows = per_class_rows([SimpleNamespace(id="t", stages=stages)], Shelf(tmp_path)).set_index("class")
-    assert rows["embedder_acc1_images"].to_dict() == {0: 2, 3: 3}
-    assert rows["general_acc1_images"].to_dict() == {0: 1, 3: 1}
-    assert "attack_acc1_images" not in rows and rows["attack_acc1"].to_dict() == {0: 0.25, 3: 0.75}
+    frame = pd.DataFrame({"class": truth, "test_acc": (truth == said).astype(float)})
+    path = write_accuracies(tmp_path_factory.mktemp("one"), frame.groupby("class")["test_acc"].mean())
+    assert mean_over_classes(path) == pytest.approx(balanced_accuracy_score(truth, said))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_row_of_a_trial_has_it_where_artifacts_do(tmp_path, store, monkeypatch, kept):
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    shares = [1.0, 0.5, 0.0, 0.5]
+    monkeypatch.setitem(made_artifacts.FILES, "target", lambda folder, *_: kept and write_accuracies(folder, shares))
+    made_artifacts.write_artifacts(trials[:1], store)
+    row = trial_row(trials[0], store)
+    accuracies = (row[TARGET], row["evaluator_real_acc_balanced"])
+    assert row["status"] == "done" and accuracies == ((0.5, 0.5) if kept else (None, None))
+    assert ("holds no accuracies by class" in row["reasons"]) is not kept
+    assert trial_row(trials[1], store)[TARGET] is None
+
+
+def trial_of(folder, **changes):
+    return trials_of(load_sweep(write_tiny(folder, **changes)))[-1]
+
+
+def reasons(trial, *, done=(), metrics=None):
+    return missing_reasons(trial, metrics or {}, tuple(BY_KEY), set(done))
+
+
+def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
+    found = reasons(trial_of(tmp_path, judges={}))
+    assert set(found) == set(BY_KEY)
+    for metric in METRICS:
+        if metric.judge:
+            assert found[metric.key] == f"the sweep has no {metric.judge} judge"
+        elif metric.measured_by == "backdoor":
+            assert found[metric.key] == "the training set has no backdoor (recipe.poison)"
+        elif JUDGES.get(metric.measured_by.removeprefix("judge_") if metric.measured_by else "", Judge).accompanies:
+            assert found[metric.key] == metric.null and "the judge's key verify" in found[metric.key]
+        elif metric.measured_by:
+            assert found[metric.key] == "the stage that measures it has not finished"
+    assert "300" in reasons(trial_of(tmp_path), done=("judge_evaluator",))["dist_knn"]
+
+
+def test_what_was_measured_has_no_reason(tmp_path):
+    found = reasons(trial_of(tmp_path), metrics={"test_acc": 0.5, "queries": 0.0})
+    assert "test_acc" not in found and "queries" not in found and "ece" in found
+
+
+@pytest.mark.parametrize("column", ["queries", "target_conf", "gradient_cosine", "num_frozen"])
+def test_an_attack_that_is_done_says_what_it_has_not(tmp_path, column):
+    attacks = [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]
+    trial = trial_of(tmp_path, grid={"attack": attacks}, baseline={})
+    assert trial.settings.attack.built.access == "none"
+    assert reasons(trial, done={"attack"})[column] == BY_KEY[column].null
+    assert reasons(trial, done={"target"})[column] == "the stage that measures it has not finished"
