@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from smoothsweep.core import screen
-from smoothsweep.core.arguments import refusal, refuse_flag_before_command, request_of
+from smoothsweep.core.arguments import refusal, refuse_flag_before_command
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands import requests
 from smoothsweep.orchestrator.commands.audit.request import AuditRequest
-from smoothsweep.orchestrator.commands.requests import Reading, add_request, reading_of
+from smoothsweep.orchestrator.commands.requests import add_request, read_request
 
 COMMANDS: dict[str, tuple[type[Any], str]] = {
     "run": (requests.RunRequest, "run:run_and_report"),
@@ -39,13 +39,13 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "ui": (requests.UiRequest, "ui:serve_pages"),
     "doctor": (requests.DoctorRequest, "doctor:print_findings"),
     "plugins": (requests.PluginsRequest, "doctor:list_plugins"),
-    "store ls": (requests.StoreList, "storage:list_sweeps"),
-    "store du": (requests.StoreSizes, "storage:list_sizes"),
+    "store ls": (requests.OfStore, "storage:list_sweeps"),
+    "store du": (requests.OfStore, "storage:list_sizes"),
     "store gc": (requests.GarbageRequest, "storage:collect_garbage"),
-    "store verify": (requests.StoreVerify, "storage:verify"),
+    "store verify": (requests.OfStore, "storage:verify"),
     "store export": (requests.StoreExport, "storage:export_sweep"),
-    "store link": (requests.StoreLink, "storage:link"),
-    "store unlink": (requests.StoreUnlink, "storage:unlink"),
+    "store link": (requests.LinkRequest, "storage:link"),
+    "store unlink": (requests.LinkRequest, "storage:unlink"),
     "audit": (AuditRequest, "audit.auditing:run_audit"),
     "diff": (requests.DiffRequest, "lineage:print_differences"),
     "lineage": (requests.LineageRequest, "lineage:print_lineage"),
@@ -59,6 +59,15 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
 }
 """Name -> request, whose docstring begins with the help, and `module:function` of `commands`, which takes the request
 and returns the exit code."""
+
+HELP = {
+    "store ls": "The sweeps of a store, with the size of what each needs, and the stores that it reads through",
+    "store du": "Sizes by kind of artifact: used by a sweep, used by none, unfinished, damaged",
+    "store verify": "Read every artifact and compare it with its checksums",
+    "store link": "Read through another store: what it has finished is not made again, and it is never written",
+    "store unlink": "No longer read through another store",
+}
+"""Of commands that share a request."""
 
 GROUPS = {
     "study": "Ask people which reconstructions look least like the person",
@@ -224,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parts: dict[str, argparse._SubParsersAction] = {}
     for name, (request, _) in COMMANDS.items():
-        text = " ".join((request.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+        text = HELP.get(name) or " ".join((request.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
         group, _, part = name.rpartition(" ")
         if group and group not in parts:  # where its first command stands
             known = "|".join(each.split()[1] for each in COMMANDS if each.startswith(f"{group} "))
@@ -239,10 +248,8 @@ def _parser() -> argparse.ArgumentParser:
 def _call(name: str, options: argparse.Namespace) -> int:
     request, place = COMMANDS[name]
     module, _, function = place.partition(":")
-    more = reading_of(options) if issubclass(request, Reading) else {}
-    return getattr(import_module(f"smoothsweep.orchestrator.commands.{module}"), function)(
-        request_of(request, options, **more)
-    )
+    command = getattr(import_module(f"smoothsweep.orchestrator.commands.{module}"), function)
+    return command(read_request(request, options))
 
 
 if __name__ == "__main__":

@@ -31,12 +31,10 @@ def check_data(options: DataCheck) -> int:
 
     Raises InputError where a private picture of one's own is public.
     """
-    beside = ("public", "judge", "bits") if options.kind is not None else ("classes", "pictures")
-    for name in beside:
+    own = options.kind is None
+    place = "--as beside it, got none" if own else f"none beside --as {options.kind}, not your own data"
+    for name in ("classes", "pictures") if own else ("public", "judge", "bits"):
         if (value := getattr(options, name)) is not None:
-            place = "--as beside it, got none"
-            if options.kind is not None:
-                place = f"none beside --as {options.kind}, not your own data"
             raise InputError(f"--{name} {value}: expected {place}")
     if options.kind is not None:
         from smoothsweep.core.data.published import check_published
@@ -136,14 +134,9 @@ def _numbers(check: OwnCheck | None) -> dict[str, Any]:
     Pictures are not enlarged more than the networks need; fewer are taken at once where there are few, so that an epoch
     has some steps; a prior has no more components than half the images it is fitted on.
     """
+    usual = {"largest": MOST_CLASSES, "limit": MOST_PUBLIC, "size": SIZES[1], "batch": BATCH, "components": COMPONENTS}
     if check is None:
-        return {
-            "largest": MOST_CLASSES,
-            "limit": MOST_PUBLIC,
-            "size": SIZES[1],
-            "batch": BATCH,
-            "components": COMPONENTS,
-        }
+        return usual
     training = sorted((train for train, _ in check.counts.values()), reverse=True)
     public = None if check.public is None else check.public.images
     largest = MOST_CLASSES if len(training) > MOST_CLASSES else None

@@ -14,7 +14,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from smoothsweep.core.arguments import BITS, OUT, add_options, option
+from smoothsweep.core.arguments import BITS, OUT, add_options, option, request_of
 from smoothsweep.core.attacks.training_settings import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -86,6 +86,12 @@ def some_of(*known: str) -> Callable[[str], tuple[str, ...]]:
         return tuple(name for name in known if name in names)
 
     return read
+
+
+def true_or_false(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InputError(f"expected true or false, got {text!r}")
+    return text == "true"
 
 
 WORD = text_like(r"[^\s\x00-\x1f]+", "one word")
@@ -343,31 +349,6 @@ class LinkRequest(OfStore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreList(OfStore):
-    """The sweeps of a store, with the size of what each needs, and the stores that it reads through."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreSizes(OfStore):
-    """Sizes by kind of artifact: used by a sweep, used by none, unfinished, damaged."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreVerify(OfStore):
-    """Read every artifact and compare it with its checksums."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreLink(LinkRequest):
-    """Read through another store: what it has finished is not made again, and it is never written."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreUnlink(LinkRequest):
-    """No longer read through another store."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class OwnImages:
     judge: str | None = option(
         "a face embedder with the file of its weights, which looks for the private people on the public images "
@@ -515,7 +496,9 @@ class Reading:
     )
     transform_input: bool | None = option(
         "inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
-        choices=("true", "false"),
+        action="store",
+        type=true_or_false,
+        metavar="{true,false}",
     )
     answers: str | None = option(
         "what a program says of an image: numbers before the softmax, after it, or the class alone (default: logits)",
@@ -589,11 +572,11 @@ def add_request(parser: argparse.ArgumentParser, request: type[Any]) -> None:
             add_options(parser.add_argument_group(*kind.options), kind)
 
 
-def reading_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    kind_options = [entry.name for kind in KINDS.values() for entry in fields(kind)]
-    return {
-        **{entry.name: getattr(options, entry.name) for entry in fields(Reading) if entry.name != "options"},
-        "transform_input": None if options.transform_input is None else options.transform_input == "true",
-        "options": {name: getattr(options, name) for name in kind_options},
-    }
+def read_request(request: type[Any], options: argparse.Namespace) -> Any:
+    """The request as it was typed."""
+    more: dict[str, Any] = {}
+    if issubclass(request, Reading):  # what one kind of foreign model alone is told
+        more["options"] = {
+            entry.name: getattr(options, entry.name) for kind in KINDS.values() for entry in fields(kind)
+        }
+    return request_of(request, options, **more)

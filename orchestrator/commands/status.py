@@ -44,7 +44,10 @@ def status_summary(name: str, trials: list[Trial], store: Store, named: Named) -
     state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
     stopped = state.get("stopped", {})
     far = read_stage_progress(plan.missing, store)
-    running = [_at_work(entry, far.pop(entry["fingerprint"], None)) for entry in state["running"] if state["alive"]]
+    running = []
+    for entry in state["running"] if state["alive"] else ():  # as the driver says, and as the stage has left since
+        said = StageProgress(fraction=entry["fraction"], words=entry["text"])
+        running.append({**entry, **far.pop(entry["fingerprint"], said)._asdict()})
     rows = []
     for trial in trials:
         done = [stage for stage in trial.stages if stage.fingerprint in plan.cached]
@@ -118,12 +121,6 @@ def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], named: Name
             seeds.update({trial.seed} if row["state"] == "done" else ())
     attacks = dict.fromkeys(attack for under in met.values() for attack in under)
     return incomplete_sentences(complete_cases(met), planned=tuple(attacks))
-
-
-def _at_work(entry: dict[str, Any], known: StageProgress | None) -> dict[str, Any]:
-    """What the driver says of a stage in work, and what the stage has left since."""
-    progress = StageProgress(fraction=entry["fraction"], words=entry["text"])
-    return {**entry, **(known or progress)._asdict()}
 
 
 def _line(entry: dict[str, Any], width: int) -> str:

@@ -90,7 +90,14 @@ def _import_random_face(options: PriorRequest, out: Path) -> int:
     if missing:
         _train_read_outs(network, missing, face_judge, images, out)
     for size in resolutions:
-        screen.out(_read_out(out / str(size)))
+        facts = read_facts(out / str(size))
+        made = facts.get("read_out") or {}
+        line = f"{facts['resolution']} pixels: {made.get('psnr_db')} dB from the whole image"
+        line += f" on {made.get('held_out')} latents"
+        if (agreed := made.get("agreement")) is not None:
+            line += f"; {agreed['judge']}: cosine {agreed['cosine_with_whole_image']} with it, "
+            line += f"{agreed['cosine_with_other_images']} with others"
+        screen.out(line)
     usual = min(resolutions, key=lambda size: abs(size - USUAL))
     screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {out}, resolution: {usual}}}")
     return 0
@@ -101,37 +108,20 @@ def _train_read_outs(network: Any, missing: list[int], judge: tuple[str, Path] |
         if done % max(1, total // 8) == 0:
             screen.err(f"  {done} of {total} images")
 
-    effort = Effort(images=images, closed=CLOSED)
     sizes = ", ".join(map(str, missing))
-    screen.err(f"training the read-outs for {sizes} pixels on {effort.images} images: some CPU minutes, once")
+    screen.err(f"training the read-outs for {sizes} pixels on {images} images: some CPU minutes, once")
+    effort = Effort(images=images, closed=CLOSED)
     read_outs, held = train_read_outs(network, missing, effort, told)
     for size, made in read_outs.items():
-        facts = {
-            "resolution": size,
-            "read_out": {
-                "psnr_db": round(made.psnr, 2),
-                "psnr_db_closed_form": round(made.closed_psnr, 2),
-                "trained": made.trained,
-                "images": effort.images,
-                "held_out": effort.held_out,
-                "agreement": None if judge is None else agreement(made.network, held, *judge),
-            },
+        read_out = {
+            "psnr_db": round(made.psnr, 2),
+            "psnr_db_closed_form": round(made.closed_psnr, 2),
+            "trained": made.trained,
+            "images": images,
+            "held_out": effort.held_out,
+            "agreement": None if judge is None else agreement(made.network, held, *judge),
         }
-        write_resolution(made.network, out / str(size), facts)
-
-
-def _read_out(folder: Path) -> str:
-    facts = read_facts(folder)
-    made = facts.get("read_out") or {}
-    line = (
-        f"{facts['resolution']} pixels: {made.get('psnr_db')} dB from the whole image on {made.get('held_out')} latents"
-    )
-    if (agreement := made.get("agreement")) is not None:
-        line += (
-            f"; {agreement['judge']}: cosine {agreement['cosine_with_whole_image']} with it, "
-            f"{agreement['cosine_with_other_images']} with others"
-        )
-    return line
+        write_resolution(made.network, out / str(size), {"resolution": size, "read_out": read_out})
 
 
 def _face_judge(path: str | None) -> tuple[str, Path] | None:
