@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, sealed
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, Damage, read_manifest, sealed
 from smoothsweep.orchestrator.store.opening import open_store
 from tests.s3 import BUCKET, s3_client
 
@@ -94,21 +94,29 @@ def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_o
             assert [path.name for path in work.iterdir()] == left
 
 
-@pytest.mark.parametrize(
-    "name", ["../../evil", "..", "/evil", "a/b", "a/../../evil", ".hidden", "a\0b", "", "a\nb", "x" * 256]
-)
-def test_names_that_lead_out_of_their_folder_are_refused(store, location, elsewhere, tmp_path, name):
-    fill(store)
-    key = f"sleep/{STAGE.fingerprint}/manifest.json"
-    manifest = store.manifest(STAGE)
+OUTSIDE = ["../../evil", "..", "/evil", "a/b", "a/../../evil", ".hidden", "a\0b", "", "a\nb", "x" * 256]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_manifest_names_nothing_outside_its_folder(name):
+    said = {"stage": STAGE.name, "metrics": {}, "files": {}, "config": {}, "inputs": {}, "code_version": ""}
+    manifest = {**said, "seconds": 0.0, "finished_at": 0.0}
+    assert read_manifest(json.dumps(sealed(manifest)).encode(), STAGE.name, STAGE.fingerprint)
     sources = ({"stage": name, "fingerprint": "0" * 64}, {"stage": "data", "fingerprint": name}, name, None)
-    for wrong in ({"files": {**manifest["files"], name: "0" * 64}}, *({"inputs": {"data": one}} for one in sources)):
-        rewrite(location, key, json.dumps(sealed({**manifest, **wrong})).encode())
-        other = elsewhere()
-        with pytest.raises(ArtifactDamaged, match=f"its manifest has no proper {next(iter(wrong))}"):
-            other.path(STAGE)
-        fill(other)
-    assert not list(tmp_path.rglob("*evil*"))
+    for wrong in ({"files": {name: "0" * 64}}, {"attempt": name}, *({"inputs": {"data": one}} for one in sources)):
+        with pytest.raises(Damage, match=f"its manifest has no proper {next(iter(wrong))}"):
+            read_manifest(json.dumps(sealed({**manifest, **wrong})).encode(), STAGE.name, STAGE.fingerprint)
+
+
+def test_a_manifest_that_leads_out_of_its_folder_is_set_aside(store, location, elsewhere, tmp_path):
+    fill(store)
+    manifest = {**store.manifest(STAGE), "files": {"../../evil": "0" * 64}}
+    rewrite(location, f"sleep/{STAGE.fingerprint}/manifest.json", json.dumps(sealed(manifest)).encode())
+    other = elsewhere()
+    with pytest.raises(ArtifactDamaged, match="its manifest has no proper files"):
+        other.path(STAGE)
+    fill(other)
+    assert other.path(STAGE) and not list(tmp_path.rglob("*evil*"))
 
 
 def test_notes_and_marks_are_seen_elsewhere(store, elsewhere):
@@ -126,7 +134,8 @@ def test_notes_and_marks_are_seen_elsewhere(store, elsewhere):
     assert store.note_names("tiny", "search") == [aside] and elsewhere().sweeps() == ["tiny"]
 
 
-def test_a_store_notes_its_format_and_one_of_a_newer_is_refused(location):
+def test_a_store_notes_its_format_and_one_of_a_newer_is_refused(location, tmp_path):
+    assert open_store(location).read("store.json") is None and not list(tmp_path.iterdir()), "looking writes nothing"
     open_store(location).open_for_writing()
     assert json.loads(open_store(location).read("store.json")) == {"format": 2}
     rewrite(location, "store.json", b'{"format": 3}')

@@ -29,48 +29,32 @@ def fill(store, a_stage, content=b"numbers"):
     return store.commit(a_stage, draft, {"metrics": {"x": 1.0}, "config": dict(a_stage.config)})
 
 
-def _die_while_writing(root):
-    store = Store(root=root)
-    (store.draft(stage(classes=1)) / "rows.bin").write_bytes(b"half")
-    os._exit(9)
-
-
-def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp_path):
-    store = Store(root=tmp_path)
-    mine = store.draft(stage(classes=2))
-    dead = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(tmp_path,))
-    dead.start()
-    dead.join()
-    assert dead.exitcode == 9 and len(list((tmp_path / "toy").iterdir())) == 2
-    assert store.sweep_away_drafts() == 1
-    assert [p.name for p in (tmp_path / "toy").iterdir()] == [mine.name]
-    assert socket.gethostname() in mine.name
-
-
 FOLDERS = (".", "toy", "sweeps/tiny", "sweeps/tiny/search", "sweeps/tiny/spent", f"toy/{'a' * 64}.work/checkpoints")
 
 
-def _die_in_the_middle_of_a_file(root):
+def _die_while_writing(root):
+    (Store(root=root).draft(stage(classes=1)) / "rows.bin").write_bytes(b"half")
     for folder in FOLDERS:
-        folder = root / folder
-        replacing(folder / "spent.jsonl").__enter__().write_bytes(b"half")
+        replacing(root / folder / "spent.jsonl").__enter__().write_bytes(b"half")
     os._exit(9)
 
 
-def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_kept(tmp_path):
+def test_what_dead_writers_left_is_swept_away_and_what_is_of_others_kept(tmp_path):
     """A driver killed while it noted what was spent left .spent.jsonl.4422.9e1ac9c4 for good: a drill found it."""
     for folder in FOLDERS:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     elsewhere = tmp_path / "sweeps" / "tiny" / ".state.json.another-host.999999.0123abcd"
     elsewhere.write_text("half")
-    dead = multiprocessing.get_context("spawn").Process(target=_die_in_the_middle_of_a_file, args=(tmp_path,))
+    store = Store(root=tmp_path)
+    mine = store.draft(stage(classes=2))
+    dead = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(tmp_path,))
     dead.start()
     dead.join()
     assert dead.exitcode == 9 and len(list(tmp_path.rglob(".spent.jsonl.*"))) == len(FOLDERS)
-    with replacing(tmp_path / "sweeps" / "tiny" / "state.json") as mine:
-        assert Store(root=tmp_path).sweep_away_drafts() == len(FOLDERS)
-        assert mine.exists() and elsewhere.exists()
-    assert not list(tmp_path.rglob(".spent.jsonl.*"))
+    with replacing(tmp_path / "sweeps" / "tiny" / "state.json") as note:
+        assert store.sweep_away_drafts() == len(FOLDERS) + 1
+        assert note.exists() and elsewhere.exists() and mine.exists() and socket.gethostname() in mine.name
+    assert not list(tmp_path.rglob(".spent.jsonl.*")) and list((tmp_path / "toy").glob(".*")) == [mine]
 
 
 def test_an_unwritable_store_is_one_line(tmp_path):
@@ -101,16 +85,6 @@ def test_fingerprints_depend_on_name_config_and_inputs_but_not_on_hints():
     assert target.fingerprint == hinted.fingerprint
     with pytest.raises(ValueError):
         canonical_json({"x": float("nan")})
-
-
-def test_a_store_notes_its_format_when_first_written_and_an_older_one_has_no_note(tmp_path):
-    store = open_store(str(tmp_path / "store"))
-    assert not store.root.exists(), "looking writes nothing"
-    store.open_for_writing()
-    note = store.root / "store.json"
-    assert json.loads(note.read_text()) == {"format": 2} and open_store(str(store.root)) == store
-    note.unlink()
-    assert open_store(str(store.root)) == store, "a store older than the note"
 
 
 def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
