@@ -5,8 +5,6 @@ import shutil
 import pytest
 from tiny import write_tiny
 
-import smoothsweep.orchestrator.tracking.runs as trial_files
-from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
@@ -18,16 +16,9 @@ from tests.made_artifacts import write_artifacts
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Made-up artifacts of few epochs, classes and pixels, and contact sheets that cost nothing."""
+    """Made-up artifacts of few epochs, classes and pixels."""
     for name, value in {"EPOCHS": 5, "CLASSES": 4, "SIDE": 16}.items():
         monkeypatch.setattr(made_up, name, value)
-    monkeypatch.setattr(trial_files, "contact_sheet_png", lambda trial, store: b"a picture")
-
-
-@pytest.fixture
-def real_sheets(small, monkeypatch):
-    """Contact sheets as they are."""
-    monkeypatch.setattr(trial_files, "contact_sheet_png", contact_sheet_png)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_one_run_for_the_sweep_each_trial_and_each_recipe_and_nothing_changes_wh
     assert [run.info.run_id for run in after["sweep"]] == [parent.info.run_id]
 
 
-def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finished, real_sheets):
+def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finished):
     loaded = load()
     trials = finished(loaded)
     record(loaded, store, trials)
