@@ -5,7 +5,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from smoothsweep.orchestrator.commands.reporting.report import report_data, verdicts_for_mlflow
+from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
@@ -59,6 +59,6 @@ def record(loaded, store, trials, failures=None, files=(), models="none", **clos
 
 
 def reported(loaded, trials, store):
-    """What the report of a sweep says for its runs."""
+    """The result of a sweep."""
     table = results_table(trials, store, {})
-    return verdicts_for_mlflow(result_of(report_data(loaded, trials, store, table, store.root)))
+    return result_of(report_data(loaded, trials, store, table, store.root))

@@ -149,7 +149,7 @@ def _report(
         from smoothsweep.orchestrator.commands.reporting.toy_report import write_toy_report as write
     else:
         from smoothsweep.orchestrator.commands.reporting.report import write_sweep_report as write
-    text, files, verdicts = write(loaded, trials, store, failures, out)
+    text, files, result = write(loaded, trials, store, failures, out)
     if tells:
         screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
@@ -158,7 +158,7 @@ def _report(
         store.publish(out, loaded.sweep.name)
     if recorder is not None:
         _, wall_s = spent(store, loaded.sweep.name)
-        recorder.close(files, failed=len(failures), verdicts=verdicts, wall_s=wall_s)
+        recorder.close(files, failed=len(failures), result=result, wall_s=wall_s)
     return out / "report.html"
 
 

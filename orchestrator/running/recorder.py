@@ -13,9 +13,9 @@ from typing import Any
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.recipes import Verdicts
 from smoothsweep.orchestrator.tracking.server import error_line, local_uri, refusals, tracking_errors
 from smoothsweep.orchestrator.tracking.tracker import Tracker
 from smoothsweep.sweeps.expand import LoadedSweep
@@ -92,16 +92,16 @@ class Recorder:
                 self._changed.wait(timeout=0.2)
             self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
 
-    def close(self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0) -> None:
+    def close(self, files: list[Path], *, failed: int, result: SweepResult | None = None, wall_s: float = 0.0) -> None:
         """Add the means over seeds, the report, its verdicts and the models, and end the sweep's run; after `finish`.
 
-        files, failed, verdicts, wall_s: see `Tracker.close_sweep`.
+        files, failed, result, wall_s: see `Tracker.close_sweep`.
         """
         with self._changed:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                how = {"files": tuple(files), "failed": failed, "verdicts": verdicts, "wall_s": wall_s}
+                how = {"files": tuple(files), "failed": failed, "result": result, "wall_s": wall_s}
                 self._waiting[REPORT] = how
                 self._changed.notify_all()
                 self.finish()

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
 from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.page.tables import markdown_table, tables_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.format import is_null
+from smoothsweep.orchestrator.result.format import ascii_text, is_null
 from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, rows_of
 from smoothsweep.orchestrator.store.base import Store
@@ -83,8 +84,9 @@ class Verdicts:
     is_marked: bool = False
 
 
-def verdicts_of(result: SweepResult, note: str = "") -> Verdicts:
-    """What the result says of every trial that it counts. note: see `Verdicts`."""
+def verdicts_of(result: SweepResult) -> Verdicts:
+    """What the result says of every trial that it counts."""
+    note = ascii_text(f"{result.sentences['answer'][0]}\n\n{markdown_table(tables_of(result)[0])}")
     names = [name for name in BY_KEY if name in result.attacks]
     names += [f"{name}{end}" for name in names if BY_KEY[name].better for end in ("_low", "_high")]
     means = {

@@ -302,7 +302,6 @@ def follow(uri: str, root: Path) -> list[str]:
     if path is None or not path.is_file():
         return left
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database, database:
-        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for name, location in database.execute("SELECT name, artifact_location FROM experiments").fetchall():
             here = artifact_folder(root, name)
             now, was = here.as_uri(), location or ""
@@ -312,7 +311,7 @@ def follow(uri: str, root: Path) -> list[str]:
             if old.is_dir() and not here.is_dir():
                 left.append(f"MLflow: the artifacts of earlier runs of {name} are still in {old}")
                 continue
-            for table, column in (place for place in PLACES if place[0] in tables):  # an older MLflow has fewer
+            for table, column in PLACES:
                 database.execute(
                     f"UPDATE {table} SET {column} = :now || substr({column}, length(:old) + 1) "
                     f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",

@@ -21,6 +21,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.rows import trial_row
+from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.recipes import (
@@ -38,6 +39,7 @@ from smoothsweep.orchestrator.tracking.recipes import (
     recipe_id,
     recipe_means,
     register,
+    verdicts_of,
 )
 from smoothsweep.orchestrator.tracking.runs import (
     CONTENT,
@@ -202,7 +204,7 @@ class Tracker:
         *,
         files: Sequence[Path] = (),
         failed: int = 0,
-        verdicts: Verdicts | None = None,
+        result: SweepResult | None = None,
         wall_s: float = 0.0,
         models: str = "none",
     ) -> list[str]:
@@ -212,12 +214,13 @@ class Tracker:
 
         Args:
             trials: Every one that was given, of which so many `failed`.
-            files: Of the report, which has the verdicts.
+            files: Of the report.
+            result: None where trials are no recipes of classifiers.
             wall_s: How long the sweep was run, all its runs together; 0 where it was not measured.
         """
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
-        verdicts = verdicts or Verdicts()
+        verdicts = Verdicts() if result is None else verdicts_of(result)
         self._tag_proposals(trials)
         recipes = self._record_means(trials, verdicts.means, parent)
         now = {"trial": {trial.id for trial in trials}, "recipe": {recipe_id(trial) for trial in trials}}

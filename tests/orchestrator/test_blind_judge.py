@@ -7,7 +7,6 @@ from io import StringIO
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.page.tables import csv_table, markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.result.audit import read_audit
@@ -15,6 +14,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
+from smoothsweep.orchestrator.tracking.recipes import verdicts_of
 from tests.orchestrator.made_reports import AXES, make_frames
 
 WORDS = re.compile("reduces|hides|leaks more|inconclusive")
@@ -58,7 +58,7 @@ def test_no_output_gives_a_verdict_by_it_and_each_shows_its_accuracy(case):
     assert summary.primary is None
     assert not any(summary.verdict(recipe, "attack_acc1") for recipe in summary.recipes)
     result = result_of(data, summary)
-    tables, verdicts = tables_of(result), verdicts_for_mlflow(result)
+    tables, verdicts = tables_of(result), verdicts_of(result)
     assert not result.recipes["verdict"].notna().any() and not verdicts.of_trials
     outputs = {
         "terminal": terminal_text(result),

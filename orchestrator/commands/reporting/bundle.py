@@ -252,7 +252,7 @@ def _files(sweep: SweepContents, request: BundleRequest, folder: Path) -> Iterat
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
     if data.per_class is not None:
         write_rows(data.per_class, folder / ROWS_BY_CLASS)
-    text, _, _ = write_gathered(data, sweep.result, folder)
+    text, _ = write_gathered(data, sweep.result, folder)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         yield path.relative_to(folder).as_posix(), path.read_bytes()
     yield TEXT, f"{text}\n".encode()

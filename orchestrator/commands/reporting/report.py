@@ -17,7 +17,7 @@ from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.render import UNNAMED_ATTACK, extremes, figure_files, write_report
-from smoothsweep.orchestrator.page.tables import markdown_table, tables_of, terminal_text
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.result.data import (
@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.result.data import (
     PaperReference,
     ReportData,
 )
-from smoothsweep.orchestrator.result.format import ascii_text, listing
+from smoothsweep.orchestrator.result.format import listing
 from smoothsweep.orchestrator.result.leaks import asked_by_parts
 from smoothsweep.orchestrator.result.rows import (
     baseline_axes,
@@ -48,7 +48,6 @@ from smoothsweep.orchestrator.search.record import search_view
 from smoothsweep.orchestrator.stages.stage import code_version, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.orchestrator.tracking.recipes import Verdicts, verdicts_of
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -110,17 +109,16 @@ def prior_licences(trials: list[Trial]) -> list[str]:
 
 def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
-) -> tuple[str, list[Path], Verdicts]:
-    """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
-    each recipe."""
+) -> tuple[str, list[Path], SweepResult]:
+    """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, the result."""
     table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
     data = report_data(loaded, trials, store, table, out)
     result = result_of(data)
-    return write_gathered(replace(data, sheets=contact_sheets(trials, store, data, result)), result, out)
+    return *write_gathered(replace(data, sheets=contact_sheets(trials, store, data, result)), result, out), result
 
 
-def write_gathered(data: ReportData, result: SweepResult, out: Path) -> tuple[str, list[Path], Verdicts]:
-    """The page, the figures and the tables beside results.parquet. As `write_sweep_report`."""
+def write_gathered(data: ReportData, result: SweepResult, out: Path) -> tuple[str, list[Path]]:
+    """The page, the figures and the tables beside results.parquet; the table as text, and the files."""
     files = [out / "results.parquet", write_report(data, out, result), *figure_files(out)]
     named = {"verdicts": verdict_rows(result), "two_leaks": result.membership, "queries": result.queries}
     frames = {name: frame for name, frame in named.items() if len(frame)}
@@ -129,12 +127,7 @@ def write_gathered(data: ReportData, result: SweepResult, out: Path) -> tuple[st
     for name, frame in frames.items():
         write_rows(frame, out / f"{name}.parquet")
         files.append(out / f"{name}.parquet")
-    return terminal_text(result), files, verdicts_for_mlflow(result)
-
-
-def verdicts_for_mlflow(result: SweepResult) -> Verdicts:
-    """What the sweep's runs in MLflow say: the report's verdicts, first sentence and table of recipes."""
-    return verdicts_of(result, ascii_text(f"{result.sentences['answer'][0]}\n\n{markdown_table(tables_of(result)[0])}"))
+    return terminal_text(result), files
 
 
 def contact_sheets(

@@ -21,7 +21,6 @@ from smoothsweep.orchestrator.result.format import ABSENT, aligned, ascii_text, 
 from smoothsweep.orchestrator.result.rows import relative_links, write_results
 from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.recipes import Verdicts
 from smoothsweep.sweeps.expand import LoadedSweep
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ HEAD = ("", "alpha", "steps", "steps, the paper's", "distance", "distance, the p
 
 def write_toy_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
-) -> tuple[str, list[Path], Verdicts]:
-    """Write results.parquet and report.html into `out`; returns the table as text, the files, and no verdicts."""
+) -> tuple[str, list[Path], None]:
+    """Write results.parquet and report.html into `out`; returns the table as text, the files, and no result."""
     table = write_results(trials, store, failures, out)
     done = [trial for trial in trials if store.has(trial.stages[0])]
     alphas = dict(zip(table["trial"], table["recipe_alpha"], strict=True))
@@ -81,7 +80,7 @@ def write_toy_report(
         files.append(out / "report.html")
     lines = [HEAD, *([cell or ABSENT for cell in row] for row in rows)]
     text = "\n".join(aligned([[ascii_text(cell) for cell in line] for line in lines], {0}))
-    return text, [*files, *figure_files(out)], Verdicts()
+    return text, [*files, *figure_files(out)], None
 
 
 def toy_figure(title: str, name: str, held: Mapping[float, Mapping[str, np.ndarray]]) -> Canvas:

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from made_rows import ALPHA, made_data
 
-from smoothsweep.orchestrator.commands.reporting.report import verdicts_for_mlflow
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.page.tables import csv_table, latex_tables, markdown_table, tables_of, terminal_text
 from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import ascii_text, gap_in_row, interval, number, significant
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, rows_of
+from smoothsweep.orchestrator.tracking.recipes import verdicts_of
 
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-?\d+)?(?!\w)")
 
@@ -61,7 +61,7 @@ def outputs(data, result):
     page = re.sub(r"<(style|script|svg).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
     yield "terminal", terminal_text(result)
     yield "page", html.unescape(page)
-    yield "MLflow", verdicts_for_mlflow(result).note
+    yield "MLflow", verdicts_of(result).note
     for table in tables:
         yield f"Markdown {table.stem}", markdown_table(table)
         yield f"CSV {table.stem}", csv_table(table)
@@ -109,7 +109,7 @@ def test_every_number_of_the_result_is_on_the_page_and_in_the_tables(made):
 
 def test_json_is_the_result_and_mlflow_has_its_numbers(made):
     _, result = made
-    told, dumped, counted = verdicts_for_mlflow(result), json.loads(result.to_json()), 0
+    told, dumped, counted = verdicts_of(result), json.loads(result.to_json()), 0
     recipes = {row["recipe"]: row for row in rows_of(result.recipes)}
     for name, frame in result.frames.items():
         numeric = [column for column in frame if pd.api.types.is_numeric_dtype(frame[column])]

@@ -59,7 +59,7 @@ def test_the_front_is_registered_once_with_its_leak_and_the_best_has_the_alias(l
     trials = finished(loaded)
     with_weights(trials, store)
     told = reported(loaded, trials, store)
-    assert record(loaded, store, trials, models="frontier", verdicts=told).remarks == []
+    assert record(loaded, store, trials, models="frontier", result=told).remarks == []
     client, kinds = look(uri)
     runs = {run.data.tags["smoothsweep.trial"]: run for run in kinds["trial"]}
     versions = client.search_model_versions("name = 'tiny'")
@@ -76,7 +76,7 @@ def test_the_front_is_registered_once_with_its_leak_and_the_best_has_the_alias(l
         assert float(version.tags["mean/embedder_acc1"]) > 0
         # As another driver does that has looked before this one had entered it.
         client.create_model_version("tiny", version.source, version.run_id, tags=version.tags, await_creation_for=0)
-    record(loaded, store, trials, models="frontier", verdicts=told)
+    record(loaded, store, trials, models="frontier", result=told)
     assert versions and client.search_model_versions("name = 'tiny'") == versions
 
 
@@ -84,5 +84,5 @@ def test_the_front_is_registered_once_with_its_leak_and_the_best_has_the_alias(l
 def test_a_target_that_cannot_be_exported_is_a_remark_and_not_an_end(load, store, finished):
     loaded = load()
     trials = finished(loaded)  # without weights
-    recorder = record(loaded, store, trials, models="frontier", verdicts=reported(loaded, trials, store))
+    recorder = record(loaded, store, trials, models="frontier", result=reported(loaded, trials, store))
     assert recorder.remarks and "FileNotFoundError" in recorder.remarks[0]

@@ -27,7 +27,7 @@ def test_one_run_for_the_sweep_each_trial_and_each_recipe_and_nothing_changes_wh
     trials = finished(loaded)
     page = tmp_path / "report.html"
     page.write_text("<p>report</p>")
-    record(loaded, store, trials, files=[page], verdicts=reported(loaded, trials, store))
+    record(loaded, store, trials, files=[page], result=reported(loaded, trials, store))
     client, kinds = look(uri)
     (parent,) = kinds["sweep"]
     assert len(kinds["trial"]) == 8 and len(kinds["recipe"]) == 4
@@ -45,7 +45,7 @@ def test_one_run_for_the_sweep_each_trial_and_each_recipe_and_nothing_changes_wh
     assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
     assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
     assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
-    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
+    record(loaded, store, trials, result=reported(loaded, trials, store))
     _, after = look(uri)
     for kind in ("trial", "recipe"):
         runs = [[(run.info.run_id, run.info.end_time) for run in found[kind]] for found in (kinds, after)]
@@ -103,12 +103,12 @@ def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(loa
 def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished):
     loaded = load(seeds=[1, 2], grid=RAMP)
     trials = finished(loaded)
-    record(loaded, store, trials, verdicts=reported(loaded, trials, store))
+    record(loaded, store, trials, result=reported(loaded, trials, store))
     client, kinds = look(uri)
     first = {run.info.run_id for run in kinds["recipe"]}
     wider = load(seeds=[1, 2, 3], grid=RAMP)
     trials = finished(wider)
-    record(wider, store, trials, verdicts=reported(wider, trials, store))
+    record(wider, store, trials, result=reported(wider, trials, store))
     client, kinds = look(uri)
     assert {run.info.run_id for run in kinds["recipe"]} == first
     for run in kinds["recipe"]:
@@ -288,7 +288,7 @@ def client(load, store, uri, finished):
     for name in ("older", "newer"):
         loaded = load(name=name)
         trials = finished(loaded)
-        record(loaded, store, trials, verdicts=reported(loaded, trials, store))
+        record(loaded, store, trials, result=reported(loaded, trials, store))
     return MlflowClient(uri, uri)
 
 

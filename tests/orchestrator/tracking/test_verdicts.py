@@ -10,11 +10,7 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from smoothsweep.orchestrator.tracking.recipes import (
-    NUMBERS,
-    VERDICT,
-    verdicts_of,
-)
+from smoothsweep.orchestrator.tracking.recipes import NUMBERS, VERDICT
 
 
 def told(result, word="reduces", **changes):
@@ -41,7 +37,7 @@ def by_alpha(runs):
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
     loaded, trials, result = swept
-    given = verdicts_of(told(result))
+    given = told(result)
 
     def after(**closing):
         record(loaded, store, trials, **closing)
@@ -54,29 +50,26 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
     _, recipe, trial, _ = after(failures=half)  # as by a version without verdicts
     assert VERDICT not in recipe.data.tags and VERDICT not in trial.data.tags
 
-    _, recipe, trial, parent = after(verdicts=given, failures=half)
+    _, recipe, trial, parent = after(result=given, failures=half)
     assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "reduces"
     assert not {*NUMBERS, "test_acc"} & {*parent.data.metrics}, "a number of half a sweep could not be taken back"
     assert not {*NUMBERS} & {*recipe.data.metrics}
 
     for _ in range(2):
-        client, recipe, _, parent = after(verdicts=given)
+        client, recipe, _, parent = after(result=given)
     assert recipe.data.metrics["reduction_low"] == 0.1
     assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
     changed = told(result, "hides", reduction=0.0, reduction_low=-0.1, reduction_high=0.1)
-    client, recipe, _, _ = after(verdicts=verdicts_of(changed))
+    client, recipe, _, _ = after(result=changed)
     assert recipe.data.tags[VERDICT] == "hides" and recipe.data.metrics["reduction"] == 0.0
     assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
     assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
 
-    _, recipe, trial, _ = after(
-        verdicts=verdicts_of(
-            told(result, None, **dict.fromkeys(("reduction", "reduction_low", "reduction_high", "hidden")))
-        )
-    )
+    gone = told(result, None, **dict.fromkeys(("reduction", "reduction_low", "reduction_high", "hidden")))
+    _, recipe, trial, _ = after(result=gone)
     assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "", "what is no longer said does not stay"
 
 
