@@ -48,6 +48,7 @@ from smoothsweep.workbench import (
     PriorLike,
     Section,
     Workbench,
+    asked_once,
     check_model,
     everything,
     has_split,
@@ -193,7 +194,8 @@ def audit(
         )
     if not trained_on_data and (shadows or shadow_recipe is not None):
         raise InputError("shadows: expected none without trained_on_data=True, got some")
-    recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
+    if (recipe := _shadow_recipe(shadows, shadow_recipe, model.image_size)) is not None:
+        model = asked_once(model)  # attacks by shadow models need the answers that the others have got
     with workbench(device, progress) as bench:
         side = size or min(STORED_SIZE, model.image_size)
         private, pictures = bench.people(data, side), bench.public(public, side)
@@ -305,7 +307,8 @@ def membership(
     Where the two sets differ in more than membership, the result makes no claim. Raises InputError, one line.
     """
     check_model(model)
-    recipe = _shadow_recipe(shadows, shadow_recipe, model.image_size)
+    if (recipe := _shadow_recipe(shadows, shadow_recipe, model.image_size)) is not None:
+        model = asked_once(model)  # attacks by shadow models need the answers that the others have got
     split = _drawn(everything(training, size), everything(held_out, size), budget, seed)
     with workbench(device, progress) as bench:
         section = bench.people(split, size)

@@ -341,10 +341,11 @@ def test_shadow_models_are_refused_before_the_model_is_asked(split):
 
 
 @pytest.mark.parametrize("strength", [12.0, 0.0])
-def test_shadow_models_find_out_what_was_remembered(split, strength):
+def test_shadow_models_find_out_what_was_remembered_and_ask_the_model_nothing(split, strength):
+    answer, asked = remembering(split[0], strength)
     small = {"architecture": "resnet_small", "epochs": 1}
-    model = face_model(remembering(split[0], strength)[0])
-    found = smoothsweep.membership(model, *split, shadows=4, shadow_recipe=small, progress=False)
+    found = smoothsweep.membership(face_model(answer), *split, shadows=4, shadow_recipe=small, progress=False)
+    assert found.queries == sum(asked) - 2 * PROBE_IMAGES
     table = found.by_shadows.set_index("attack")
     assert 0 < table["shadow_models"].sum() < len(table) and (table["low"] <= table["auc_within"]).all()
     assert (table.loc["rmia", "auc_within"] > 0.9) == (strength > 0) and "4 models" in str(found).replace("\u00a0", " ")
