@@ -245,10 +245,10 @@ class Work:
         """Expected seconds of a step; 0 for one that the store holds."""
         trees = self.tree(step), self.shadow_tree(step)
         expected = [costs.forecast(tree, self.store) for tree in trees if tree is not None]
-        if not (device_s := sum(cost.training + cost.rest for cost in expected)):
+        if not (device_s := sum(missing for missing, _ in expected)):
             return 0.0
         paced = self.allowance.queries_of(self.attacks(step), seeds=step.seeds) / self.allowance.per_second
-        unmeasured = SLOWER * max(time.monotonic() - self.started, costs.wall_seconds(expected[0].done))
+        unmeasured = SLOWER * max(time.monotonic() - self.started, costs.wall_seconds(expected[0][1]))
         return costs.START_S + max(
             costs.wall_seconds(device_s),
             paced if self.allowance.queries else 0.0,
@@ -283,15 +283,15 @@ class Work:
     def forecast_trainings(self, step: Step) -> None:
         """Print what a seed of each training of a step will cost."""
         first = step._replace(trainings=(), seeds=1)
-        alone = costs.forecast(self.tree(first), self.store) if step.trainings else costs.Cost()
         for one in step.trainings:
-            cost = costs.forecast(self.tree(first._replace(trainings=(one,))), self.store)
-            training, rest = cost.training - alone.training, cost.rest - alone.rest
-            if training + rest:
-                self.planned[label_of(one)] = training + rest
+            alone, with_it = (
+                costs.forecast(self.tree(first._replace(trainings=t)), self.store)[0] for t in ((), (one,))
+            )
+            if with_it > alone:
+                self.planned[label_of(one)] = with_it - alone
                 screen.out(
-                    f"to come: {label_of(one)}: {one['architecture']}, {one['epochs']} epochs, for each seed about "
-                    f"{duration(training)} of a device to train it and {duration(rest)} to attack it and judge the "
+                    f"to come: {label_of(one)}: {one['architecture']}, {one['epochs']} epochs, about "
+                    f"{duration(with_it - alone)} of a device for each seed, to train it, attack it and judge the "
                     "reconstructions"
                 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -189,31 +189,23 @@ def wall_seconds(device_s: float) -> float:
     return device_s / (torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus())
 
 
-class Cost(NamedTuple):
-    """Device-seconds of a sweep: of its trainings (also of shadow models) and of the rest (attacks and judges) that the
-    store lacks, and of what it holds."""
-
-    training: float = 0.0
-    rest: float = 0.0
-    done: float = 0.0
-
-
-def forecast(tree: dict[str, Any], store: Store) -> Cost:
-    """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
+def forecast(tree: dict[str, Any], store: Store) -> tuple[float, float]:
+    """Device-seconds of a parsed sweep file: of what the store lacks, as far as that can be told, and of what it holds.
 
     A stage like a measured one is expected to take as long, a training that was never measured as a few of its steps
-    tell, an attack or a judge the mean of the measured ones.
+    tell, an attack or a judge the mean of the measured ones. The store must hold the data.
     """
     plan = make_plan(trials_of(as_loaded(tree)), store)
-    training = rest = 0.0
+    missing = 0.0
     for stage in plan.missing:
-        measured = plan.history.expected(stage)
-        if stage.name not in ("target", "shadow"):
-            rest += measured[0] if measured else plan.history.usual(stage.name) or 0.0
+        if (measured := plan.history.expected(stage)) is not None:
+            missing += measured[0]
+        elif stage.name in ("target", "shadow"):
+            missing += _training_seconds(stage, store)
         else:
-            training += measured[0] if measured else _training_seconds(stage, store)
-    done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
-    return Cost(training, rest, done)
+            missing += plan.history.usual(stage.name) or 0.0
+    held = (stage for stage in plan.stages if stage.fingerprint in plan.cached)
+    return missing, sum(float(store.manifest(stage)["seconds"]) for stage in held)
 
 
 def _training_seconds(stage: Stage, store: Store) -> float:

@@ -35,10 +35,10 @@ def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_pat
         }
         execute_with_inputs(store, stages["data"])
         costs.append(forecast(tree, store))
-    assert 0 < costs[0].training < costs[1].training and costs[0].done == costs[1].done > 0
+    assert 0 < costs[0][0] < costs[1][0] and costs[0][1] == costs[1][1] > 0
     tree["judges"]["membership"] = {"trained_on_data": True}
-    few, many = (forecast(shadow_sweep(tree, trainings[0], count), store).training for count in (4, 8))
-    assert many - few == pytest.approx(few - costs[1].training, rel=0.5) and few > costs[1].training
+    few, many = (forecast(shadow_sweep(tree, trainings[0], count), store)[0] for count in (4, 8))
+    assert many - few == pytest.approx(few - costs[1][0], rel=0.5) and few > costs[1][0]
     recipe = TrainingRecipe(architecture="resnet_small", epochs=4, batch_size=4, image_size=32)
     seconds = [timed_training(recipe, images=n, classes=2, side=16) for n in (8, 800)]
     assert 0 < seconds[0] < seconds[1]
