@@ -342,7 +342,7 @@ def project_photographs(config: Config, inputs: Inputs, out: Path, context: Task
     config: images, how many at most, as many of each class as of any other; seed, which ones; crop, of the prior's
     images, where attacks have one.
     """
-    made = projected_photographs(
+    tensors, error = projected_photographs(
         load_prior(inputs["prior"]).to(context.device).eval(),
         load_images(inputs["data"], "test"),
         most=config["images"],
@@ -351,9 +351,8 @@ def project_photographs(config: Config, inputs: Inputs, out: Path, context: Task
         device=context.device,
         on_progress=context.progress,
     )
-    tensors = {"images": made.drawn, "photographs": made.photographs, "labels": made.labels}
     save_tensors(out / "images.safetensors", tensors)
-    return {"num_projected": len(made.labels), "projection_error": made.error}
+    return {"num_projected": len(tensors["labels"]), "projection_error": error}
 
 
 def verify(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -40,24 +40,6 @@ others; `saturated`: 1 where the largest probability rounds to exactly 1 in sing
 """
 
 
-class LogitRecorder:
-    """A target whose logits are kept for the next call."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._seen: list[Tensor] = []
-
-    def __call__(self, images: Tensor) -> Tensor:
-        logits = self._target(images)
-        self._seen.append(logits.detach().float())
-        return logits
-
-    def take_logits(self) -> Tensor:
-        """The logits since the last time, float [views, N, C]."""
-        seen, self._seen = self._seen, []
-        return torch.stack(seen)
-
-
 def random_starts(prior: Prior, settings: Gradients, target_class: int, device: torch.device | str) -> Tensor:
     """Latents w [per_class, 1, w_dim] that follow from the seed and the class: the same for all targets."""
     numpy_seed = derive_seed(settings.seed, target_class, "gradients") % 2**32  # what its legacy stream takes
@@ -85,7 +67,13 @@ def follow_gradients(
     config, device = settings.descent(loss), execution.device
     w0, key = random_starts(prior, settings, target_class, device), (settings.seed, target_class, "gradients")
     with frozen(prior, target), execution.arithmetic():
-        watched = LogitRecorder(execution.target(target))
+        answered, seen = execution.target(target), list[Tensor]()
+
+        def watched(images: Tensor) -> Tensor:
+            logits = answered(images)
+            seen.append(logits.detach().float())
+            return logits
+
         objective = partial(
             LatentObjective,
             synthesize=execution.synthesizer(prior, settings.crop),
@@ -97,19 +85,20 @@ def follow_gradients(
         parts = []
         for batch in batches_of(target_class, key, len(w0), config.batch_size):
             step = objective(**group_terms([batch], config, protocol, device))
-            parts.append(_followed(w0[batch.rows], step, target_class, watched, config))
+            parts.append(_followed(w0[batch.rows], step, target_class, seen, config))
     return {name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES}
 
 
 def _followed(
-    w0: Tensor, objective: LatentObjective, target_class: int, watched: LogitRecorder, config: OptimiseConfig
+    w0: Tensor, objective: LatentObjective, target_class: int, seen: list[Tensor], config: OptimiseConfig
 ) -> dict[str, Tensor]:
-    """The measurements of one batch, [steps, rows] each."""
+    """The measurements of one batch, [steps, rows] each. seen: where the target's logits come, float [N, C] a view."""
     zero, gap, saturated = [], [], []
 
     def observed(w: Tensor, step: int) -> StepGradient:
         gradient = objective(w, step)
-        logits = watched.take_logits()
+        logits = torch.stack(seen)
+        seen.clear()
         zero.append(gradient.image.flatten(1).eq(0).all(1).float())
         gap.append(logit_gap(logits, target_class).mean(0))
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,22 +16,6 @@ from smoothsweep.core.seeds import generator
 _BATCH = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectedPhotographs:
-    """Photographs beside their projections into a prior.
-
-    Attributes:
-        drawn: uint8 [n, 3, S, S], what the prior makes of `photographs`, uint8 of the same shape, which show `labels`
-            int64 [n]; all on the CPU.
-        error: The mean squared difference, in units of [-1, 1].
-    """
-
-    drawn: Tensor
-    photographs: Tensor
-    labels: Tensor
-    error: float
-
-
 def projected_photographs(
     prior: Any,
     test: ImageSet,
@@ -41,12 +24,15 @@ def projected_photographs(
     crop: int | None,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = lambda fraction, text: None,
-) -> ProjectedPhotographs:
+    on_progress: OnProgress,
+) -> tuple[dict[str, Tensor], float]:
     """At most `most` of the test images, as many of each person as of any other, resized to what the prior draws.
 
     crop: of its images the middle, where attacks have one; seed: which images, and of the draws that a descent starts
     from.
+
+    Returns `photographs` uint8 [n, 3, S, S], `images`, what the prior makes of them, of the same shape, and `labels`
+    int64 [n], all on the CPU; and the mean squared difference, in units of [-1, 1].
     """
     rows = balanced_rows(test.labels, most, seed)
     side = prior.resolution if crop is None else crop
@@ -56,9 +42,8 @@ def projected_photographs(
         drawn = torch.cat([prior.synthesize(part) for part in w.split(_BATCH)])
     drawn = drawn if crop is None else centre_crop(drawn, crop)
     error = (drawn.clamp(-1, 1) - wanted).square().mean(dim=(1, 2, 3)).mean().item()
-    return ProjectedPhotographs(
-        drawn=to_uint8(drawn).cpu(), photographs=to_uint8(wanted).cpu(), labels=test.labels[rows].cpu(), error=error
-    )
+    pictures = {"images": to_uint8(drawn).cpu(), "photographs": to_uint8(wanted).cpu()}
+    return {**pictures, "labels": test.labels[rows].cpu()}, error
 
 
 def balanced_rows(labels: Tensor, most: int, seed: int) -> Tensor:
