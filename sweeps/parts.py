@@ -285,7 +285,6 @@ def read_attack(raw: Any) -> AnyAttack:
 
 @cache
 def attack_model(kind: str) -> type[AnyAttack]:
-    """The model of one kind of attack."""
     others: dict[str, Any] = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
     model = derived(attack_class(kind), AnyAttack, more={"kind": (one_value(kind), kind), **others})
     model.beside = ("kind", *others)
@@ -325,18 +324,21 @@ else:
 """The type of a sweep's `prior`: chosen by `kind`."""
 
 
+def _built(kind: type[Judge], settings: Model) -> Judge:
+    """The judge of these settings, which a classifier keeps as they are. Raises InputError where its class refuses."""
+    if issubclass(kind, ClassifierJudge):
+        return kind(settings=settings)
+    return build(kind, settings.model_dump(mode="python"), what="judge", prefix="")
+
+
 class AnyJudge(Model):
     """What every judge of a sweep file has; the keys of its own are added by `judge_model`."""
 
     declared: ClassVar[type[Judge]] = Judge
 
-    def built(self, kind: type[Judge]) -> Judge:
-        """The judge itself. Raises InputError where its class refuses the values."""
-        return build(kind, self.model_dump(mode="python"), what="judge", prefix="")
-
     @model_validator(mode="after")
     def _valid(self) -> AnyJudge:
-        self.built(self.declared)
+        _built(self.declared, self)
         return self
 
 
@@ -347,10 +349,6 @@ class AnyClassifier(Training):
     seed: Seed = 0  # seed of the classifier's weights and batches, the same in all trials
     checkpoint_every: Count = 10  # epochs between two checkpoints
 
-    def built(self, kind: type[ClassifierJudge]) -> ClassifierJudge:
-        """The judge itself."""
-        return kind(settings=self)
-
     @model_validator(mode="before")
     @classmethod
     def _usual_where_they_apply(cls, raw: Any) -> Any:
@@ -360,11 +358,6 @@ class AnyClassifier(Training):
         chosen = {**cls.declared.usual, **raw}
         where = cls.declared.where.items()
         return {**{name: value for name, (chooser, choice, value) in where if chosen[chooser] == choice}, **raw}
-
-
-def _built(kind: type[Judge], settings: Any) -> Judge:
-    imported: Any = kind  # a judge that is a classifier may be an imported one
-    return imported(settings=settings) if isinstance(settings, ImportedClassifier) else settings.built(kind)
 
 
 def judge_model(declared: type[Judge]) -> type[Model]:

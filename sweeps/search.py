@@ -55,7 +55,6 @@ class StrategyKind:
 
     @property
     def propose(self) -> Callable[..., Any]:
-        """The function itself."""
         return load_named(self.code, "" if "." in self.code.partition(":")[0] else _HERE)
 
 

@@ -192,7 +192,6 @@ class Space:
         return values, positions
 
     def sample(self, random: np.random.Generator) -> Values:
-        """A random configuration."""
         return self.choose(lambda dimension: dimension.spread(float(random.random())))[0]
 
     def positions(self, values: Values) -> Positions | None:

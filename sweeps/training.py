@@ -149,7 +149,6 @@ class OtherDefense(Model):
 
 @cache
 def defense_model(kind: str) -> type[LabelSmoothing | OtherDefense]:
-    """The model of one kind of defense."""
     if kind == SMOOTHING:
         return LabelSmoothing
     return derived(DEFENSES[kind], OtherDefense, more={"kind": (one_value(kind), kind)})

@@ -47,12 +47,10 @@ class PlannedFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether a file or folder is there now."""
         return self.place.exists()
 
     @property
     def is_folder(self) -> bool:
-        """Whether a folder is there now."""
         return self.place.is_dir()
 
     def read(self, read: Callable[[Path], T]) -> T:

@@ -82,5 +82,4 @@ def _with_trigger(images: Tensor, trigger: Trigger) -> Tensor:
 
 
 def trigger_of(poison: Path) -> Trigger:
-    """The trigger of a `poison` artifact."""
     return Trigger(**load_tensors(poison / "trigger.safetensors"))

@@ -103,11 +103,6 @@ def family_of(kind: str) -> Family | None:
     return replace(family, name=with_plugin_name(family.name, "defenses", kind))  # a recipe's name has no room for it
 
 
-def known_defenses() -> tuple[str, ...]:
-    """The kinds of the table of defenses, in its order."""
-    return tuple(DEFENSES)
-
-
 def _own_words(family: Family, parameter: str, value: Any) -> str | None:
     return family.words.get((parameter, value)) if isinstance(value, str) else None
 

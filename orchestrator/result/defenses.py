@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses
+from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.metrics.comparisons import is_kept
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.prose import sections
@@ -57,10 +58,9 @@ def families(summary: Summary) -> dict[str, int]:
     """Family that the sweep tries -> the place of its colour and mark, the same in every report for those of the table
     of defenses; others follow in order of appearance. Plain training is no family."""
     met = dict.fromkeys(words.family for _, words in summary.defenses.values() if not words.plain)
-    table, places = known_defenses(), {}
+    table, places = list(DEFENSES), {}
     for key in met:
-        # Smoothing is the first of the table; reading the table would import torch.
-        at = 0 if key == SMOOTHING else table.index(key) if key in table else None
+        at = table.index(key) if key in table else None
         places[key] = len(table) + sum(place >= len(table) for place in places.values()) if at is None else at
     return dict(sorted(places.items(), key=itemgetter(1)))
 

@@ -10,7 +10,8 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 from smoothsweep.core.data.names import PUBLISHED_NAMES
-from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses, recipe_words
+from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, recipe_words
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
@@ -294,7 +295,7 @@ def arm_words() -> dict[str, str]:
     """Arm -> its label, for plain training, smoothing, and the defenses of the paper's tables."""
     rows = (row for table in PAPER_TABLES for dataset in datasets_of(table) for row in printed_rows(table, dataset))
     printed = {row.first.defense for row in rows} - {SMOOTHING}
-    compared = {kind: family_of(kind) for kind in known_defenses() if kind in printed}
+    compared = {kind: family_of(kind) for kind in DEFENSES if kind in printed}
     return {
         "none": "No defense",
         "negative": f"Smoothing below{NBSP}0",
