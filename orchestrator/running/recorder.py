@@ -59,14 +59,14 @@ class Recorder:
     ) -> None:
         """models: which targets to register at the end, see `orchestrator.tracking.recipes.candidates`.
 
-        told: what an error of the tracker says to a person.
+        error_line: what an error of the tracker says to a person.
         """
         self.unwritten: dict[str, str] = {}  # trial id, or REPORT -> why
         self.remarks: list[str] = []  # what the user should know and that no later run would change
         self.parent: str | None = None
         self.tracker: Tracker | None = None
         self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
-        self._patience, self._told = patience or Patience(), error_line
+        self._patience, self._error_line = patience or Patience(), error_line
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
         self._waiting: dict[str, Any] = {}  # trial id -> failure, in the order they came; REPORT -> how the sweep ended
         self._refused: dict[str, int] = {}
@@ -170,7 +170,7 @@ class Recorder:
         return True
 
     def _line(self, error: BaseException) -> str:
-        return " ".join(self._told(error).split())[:300]
+        return " ".join(self._error_line(error).split())[:300]
 
     def _moved(self) -> None:
         self._moved_at = time.monotonic()

@@ -301,7 +301,7 @@ class Meter:
                 self._others = _noted(self.store, self.name, besides=self._own)
 
     def exceeded(self, reserved: float = 0.0) -> str | None:
-        """What is spent of what limit, in words, once that is all but the share `kept` (0 to 1); None before."""
+        """What is spent of what limit, in words, once that is all but the share `reserved` (0 to 1); None before."""
         if self.budget is None:
             return None
         hours, minutes = self.budget.device_hours, self.budget.minutes
