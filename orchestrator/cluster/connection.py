@@ -40,8 +40,11 @@ from smoothsweep.orchestrator.cluster.run_folder import (
 from smoothsweep.orchestrator.stages.stage import CODE_VERSION_VARIABLE, code_version
 from smoothsweep.tasks.context import PROMISED_PER_NODE, promised_gpus
 
-LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
-GUARDS = {"RAY_AUTH_MODE": "token", LOOPBACK_MODE: "0", "RAY_AUTH_TOKEN": None}  # None: not set
+GUARDS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": None,  # not set
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as on macOS: Ray's address is 127.0.0.1, and it binds no other
+}
 QUIET = {  # what a user has set stays
     **NO_METRICS,
     "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",  # Ray Train's workers on CPUs
@@ -69,29 +72,25 @@ def stop_ray() -> None:
 
 @contextlib.contextmanager
 def _guarded() -> Generator[None]:
-    """Have the Ray that is started in this block ask for a new token, on the loopback interface."""
+    """Have the Ray that is started in this block ask for a new token, on the loopback interface.
+
+    This process's own Ray, loaded long ago, reads the environment anew; all is put back afterwards.
+    """
     sweep_away()
     with new_token() as path:
         chosen = {name: value for name, value in QUIET.items() if name not in os.environ}
-        places = {"RAY_AUTH_TOKEN_PATH": str(path), BASE_VARIABLE: str(path.parent)}
-        with _environment({**GUARDS, **chosen, **places}):
-            yield
-
-
-@contextlib.contextmanager
-def _environment(settings: Mapping[str, str | None]) -> Generator[None]:
-    """Set these variables, and have this process's Ray, loaded long ago, read them anew; put all back afterwards."""
-    before = {name: os.environ.get(name) for name in settings}
-    loopback_before = ray_constants.ENABLE_RAY_CLUSTER
-    _set(settings)
-    ray_constants.ENABLE_RAY_CLUSTER = settings[LOOPBACK_MODE] != "0"
-    _read_anew()
-    try:
-        yield
-    finally:
-        _set(before)
-        ray_constants.ENABLE_RAY_CLUSTER = loopback_before
+        settings = {**GUARDS, **chosen, "RAY_AUTH_TOKEN_PATH": str(path), BASE_VARIABLE: str(path.parent)}
+        before = {name: os.environ.get(name) for name in settings}
+        of_many_machines = ray_constants.ENABLE_RAY_CLUSTER
+        _set(settings)
+        ray_constants.ENABLE_RAY_CLUSTER = False
         _read_anew()
+        try:
+            yield
+        finally:
+            _set(before)
+            ray_constants.ENABLE_RAY_CLUSTER = of_many_machines
+            _read_anew()
 
 
 def _set(settings: Mapping[str, str | None]) -> None:
