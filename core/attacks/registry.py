@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.brep_mi import BREPMI
 from smoothsweep.core.attacks.cma_es import CMAES
-from smoothsweep.core.attacks.if_gmi.attack import IFGMI
+from smoothsweep.core.attacks.if_gmi import IFGMI
 from smoothsweep.core.attacks.lowres import GMI, KED, LommaGMI, LommaKED
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay

@@ -5,7 +5,7 @@ Scores of members [m] and of other images [n] are finite, and larger for members
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -283,14 +283,11 @@ class WithinPersons(Attacked):
 def measure_within_persons(measured: Measured) -> tuple[tuple[WithinPersons, ...], int]:
     """Attacks that see scores, the strongest first, and over how many persons; nothing and 0 without such attacks."""
     names = tuple(name for name in measured.scores if MEMBERSHIP_ATTACKS[name].access == SEES)
-    by_class = measured.by_class(names)
-    results = [_attack_within_persons(measured, name, list(by_class[name].values())) for name in names]
+    by_class, results = measured.by_class(names), []
+    for name in names:
+        of_persons = np.array([list(by_class[name].values())])
+        interval = crossed_mean_interval(of_persons, bounds=(0.0, 1.0))
+        low, high = (float("nan") if end is None else end for end in (interval.low, interval.high))
+        found = {rate: tpr_at(*measured.split(name), value) for rate, value in RATES.items()}
+        results.append(WithinPersons(attack=name, auc=interval.mean, low=low, high=high, found=found))
     return tuple(sorted(results, key=lambda result: -result.auc)), len(by_class[names[0]]) if names else 0
-
-
-def _attack_within_persons(measured: Measured, name: str, of_persons: Sequence[float]) -> WithinPersons:
-    interval = crossed_mean_interval(np.array([of_persons]), bounds=(0.0, 1.0))
-    low, high = (float("nan") if end is None else end for end in (interval.low, interval.high))
-    pair = measured.split(name)
-    rates = {rate: tpr_at(*pair, value) for rate, value in RATES.items()}
-    return WithinPersons(attack=name, auc=interval.mean, low=low, high=high, found=rates)

@@ -22,7 +22,7 @@ from typing import get_type_hints
 
 from smoothsweep.core.attacks.brep_mi import BREPMI, StartSearch
 from smoothsweep.core.attacks.cma_es import CMAES
-from smoothsweep.core.attacks.if_gmi.attack import IFGMI
+from smoothsweep.core.attacks.if_gmi import IFGMI
 from smoothsweep.core.attacks.lowres import GMI, KED, LommaGMI, LommaKED
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay

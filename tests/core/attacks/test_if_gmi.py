@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.if_gmi.search import StagedSearch, l1_balls, make_stage, on_l1_ball
+from smoothsweep.core.attacks.if_gmi_search import StagedSearch, l1_balls, make_stage, on_l1_ball
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise

@@ -3,7 +3,7 @@
 Plug & Play moves w. IF-GMI goes on, one block of the StyleGAN2 after the other, with the features that enter the block
 beside w. Steps, radii and rates are the official ones for FaceScrub. The official centre crop of 800 pixels is not a
 default (`pool.crop`), and the official batch of 15 over three GPUs is one of 25 here. The method itself is
-core/attacks/if_gmi/search.py.
+core/attacks/if_gmi_search.py.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class IFGMI(SelectConfig, FromPool):
 
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
-        from smoothsweep.core.attacks.if_gmi.search import StagedSearch
+        from smoothsweep.core.attacks.if_gmi_search import StagedSearch
         from smoothsweep.core.attacks.optimisation.crops import Preprocess
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.priors.registry import card_of
