@@ -42,8 +42,6 @@ from smoothsweep.sweeps.expand import (
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep
 
-Run = Callable[[Stage], None]
-
 
 @dataclass(frozen=True, kw_only=True)
 class InversionStages:
@@ -140,26 +138,20 @@ class Trial:
         return f"{name} {settings_words(stated) if isinstance(stated, dict) else value}"
 
 
-def run_trial(trial: Trial, run: Run) -> None:
+def run_trial(trial: Trial, run: Callable[[Stage], None]) -> None:
     """Train the target, invert every class, judge the reconstructions, extract knowledge: the whole experiment.
 
-    `run` makes a stage's artifact (inputs first) or finds it. The caller reads the row from the artifacts.
+    `run` makes a stage's artifact (inputs first) or finds it. The caller reads the row from the artifacts. Stages come
+    as the trial has them where nothing here says otherwise: first the data and the target, next the judges' classifiers
+    that were imported: one whose card is wrong ends the trial before there is anything to judge. What needs no attack
+    comes before the attack, which costs most. What asks a service outside comes last.
     """
-    for stage in order_stages(trial.stages):
+    sources = [source for stage in trial.stages for source in stage.inputs.values()]
+    first = [stage for stage in trial.stages if stage.name in ("data", "target", "imported")]
+    brought = [source for source in sources if source.name == "imported"]
+    others = sorted(trial.stages, key=lambda stage: (stage.task.asks_elsewhere, "attack" in _names_below(stage)))
+    for stage in dict.fromkeys([*first, *brought, *others]):
         run(stage)
-
-
-def order_stages(stages: Sequence[Stage]) -> list[Stage]:
-    """All stages of one trial in the order in which they are run; as given where nothing below says otherwise.
-
-    First the data and the target, next the judges' classifiers that were imported: one whose card is wrong ends
-    the trial before there is anything to judge. What needs no attack comes before the attack, which costs most. What
-    asks a service outside comes last.
-    """
-    brought = dict.fromkeys(source for stage in stages for source in stage.inputs.values() if source.name == "imported")
-    ordered = sorted(stages, key=lambda stage: (stage.task.asks_elsewhere, "attack" in _names_below(stage)))
-    first = [stage for stage in stages if stage.name in ("data", "target", "imported")]
-    return list(dict.fromkeys([*first, *brought, *ordered]))
 
 
 def stages_to_start_early(stages: Sequence[Stage]) -> list[Stage]:
@@ -274,11 +266,6 @@ class ProposalLog:
         """The cells of the sweep file."""
         return expand(self.loaded)
 
-    @cached_property
-    def listed(self) -> list[Trial]:
-        """The trials of the sweep file (`listed_trials`); none of a search."""
-        return [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
-
     def trials(self) -> list[Trial]:
         """Every trial: those of the file, those of what was proposed, in that order, those of the re-audit.
 
@@ -287,7 +274,8 @@ class ProposalLog:
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
         # The file has the first look.
         further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]
-        trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
+        listed = [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
+        trials = [*listed, *(trial for proposal in further for trial in self.make(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())
         return [*trials, *self.reaudit_trials()]

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.storage import usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.state import write_trial_notes
+from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, write_state, write_trial_notes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
@@ -85,19 +85,19 @@ def test_gc_takes_damaged_artifacts_and_leaves_unfinished_work(two, capsys):
     assert not aside.exists() and work.exists()
 
 
-def test_gc_refuses_where_it_cannot_know(two, capsys):
+@pytest.mark.parametrize("why", ["third: expected notes of what this sweep needs", "one: expected a store on which"])
+def test_gc_refuses_where_it_cannot_know_and_while_a_run_is_at_work(two, capsys, why):
     _, store = two
-    (store.root / "sweeps" / "third").mkdir()
+    if why.startswith("third"):
+        (store.root / "sweeps" / "third").mkdir()
+    else:
+        at_work = SweepState(name="one", total_stages=1, done_stages=0, total_trials=1)
+        write_state(store, "one", at_work, {}, finished=False)
+        state = {**json.loads(store.read_note("one", STATE_FILE)), "place": "another machine"}
+        store.write_note("one", STATE_FILE, json.dumps(state).encode())
     before = names(store)
     assert asked(store, "gc", "--yes") == 2
-    assert "third" in capsys.readouterr().err and names(store) == before
-
-
-def test_gc_refuses_while_a_run_is_at_work(two, capsys, monkeypatch):
-    _, store = two
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.storage.read_state", lambda *_: {"alive": True})
-    assert asked(store, "gc", "--yes") == 2
-    assert "a run that is at work" in capsys.readouterr().err
+    assert why in capsys.readouterr().err and names(store) == before
 
 
 def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
@@ -118,19 +118,22 @@ def test_an_export_holds_what_lies_in_a_linked_store_with_all_that_it_was_made_o
     assert names(Store(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "on"])
-def test_what_cannot_be_exported_is_one_line(two, capsys, tmp_path, name):
-    _, store = two
-    assert asked(store, "export", name, str(tmp_path / "copy")) == 2
-    assert not (tmp_path / "copy").exists() and capsys.readouterr().err.count("\n") == 1
-
-
-def test_an_export_of_a_damaged_artifact_leaves_nothing(two, capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere", "nowhere: expected a sweep of"),
+        ("on", "did you mean 'one'?"),
+        ("one", "expected artifacts as they were written, got "),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(two, capsys, tmp_path, name, words):
+    """Also where an artifact that the sweep needs is damaged."""
     trials, store = two
-    kind, name = sorted(keys(trials[:1]))[0]
-    file = next(path for path in (store.root / kind / name).iterdir() if path.name != "manifest.json")
-    file.write_bytes(b"other")
-    assert asked(store, "export", "one", str(tmp_path / "copy")) == 2
+    kind, fingerprint = sorted(keys(trials[:1]))[0]
+    next(path for path in (store.root / kind / fingerprint).iterdir() if path.name != "manifest.json").write_bytes(b"x")
+    assert asked(store, "export", name, str(tmp_path / "copy")) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
     assert not (tmp_path / "copy").exists() and not list(tmp_path.glob(".copy*"))
 
 
