@@ -1,7 +1,8 @@
-"""The commands: exit codes, one line for mistakes, nothing heavy before it is needed."""
+"""The commands: exit codes, one line for mistakes, questions before much is spent, what a real bash is offered."""
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,7 +11,7 @@ import pytest
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.cli import SHELLS, main
 from smoothsweep.orchestrator.commands.plan import confirm
 from smoothsweep.orchestrator.commands.requests import Spending
 from smoothsweep.orchestrator.planning.plan import make_plan
@@ -228,3 +229,61 @@ def test_thresholds_are_checked_before_anything_else(options, message, tmp_path,
     assert main(["run", str(tmp_path / "none.yaml"), *options]) == 2
     shown = capsys.readouterr().err
     assert message in shown and len(shown.splitlines()) == 1
+
+
+ASK = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 ))
+_shtab_smoothsweep smoothsweep "${@: -1}" "${@: -2:1}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def printed(shell, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", shell])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def script(tmp_path_factory, capsys):
+    path = tmp_path_factory.mktemp("completion") / "smoothsweep.bash"
+    path.write_text(printed("bash", capsys))
+    return path
+
+
+def offered(script, folder, *words):
+    asked = subprocess.run(
+        ["bash", "-c", ASK, "ask", str(script), "smoothsweep", *words],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
+    assert asked.returncode == 0 and not asked.stderr, asked.stderr
+    return set(asked.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("re",), {"report"}),
+        (("run", "quick"), {"quickstart"}),
+        (("run", "own"), {"own.yaml", "ownfolder"}),
+        (("data", "ch"), {"check"}),
+        (("audit", "own.pth", "--acc"), {"--access"}),
+        (("audit", "own.pth", "--access", ""), {"gradients", "scores", "labels"}),
+        (("audit", "own"), {"own.pth", "own.yaml", "ownfolder"}),
+    ],
+)
+def test_bash_is_offered_what_the_door_takes(script, tmp_path, words, expected):
+    for name in ("own.yaml", "own.pth"):
+        (tmp_path / name).touch()
+    (tmp_path / "ownfolder").mkdir()
+    assert offered(script, tmp_path, *words) == expected
+
+
+def test_the_other_shell_has_a_script_too(capsys):
+    assert "_smoothsweep_sweeps" in printed("zsh", capsys) and SHELLS == ("bash", "zsh")
