@@ -1,9 +1,9 @@
-"""Every figure of a sweep's report, drawn when it is asked for, and once: for the page, or as a file of its own."""
+"""Every figure of a sweep's report, drawn once: for the page, or as a file of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,20 +24,13 @@ OVERVIEW, OVERVIEW_OF_ONE, OVERVIEW_PLOT, OVERVIEW_ROWS = 860.0, 500.0, 360.0, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of one sweep; None, or nothing, where there is nothing to show. `figures["judges.svg"]` draws one.
+    """The figures of one sweep; None, or nothing, where there is nothing to show.
 
     data: the curves and pictures that the result does not hold.
     """
 
     data: ReportData
     result: SweepResult
-    drawn: dict[str, Canvas | None] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Canvas | None:
-        """One of `FILES`."""
-        if name not in self.drawn:
-            self.drawn[name] = FILES[name](self)
-        return self.drawn[name]
 
     @cached_property
     def colours(self) -> Colours:
@@ -50,11 +43,30 @@ class Figures:
         return Panels(result=self.result, seeds=done.drop_duplicates("trial").set_index("trial"), colours=self.colours)
 
     @cached_property
-    def named(self) -> frozenset[str]:
-        """The recipes whose curves have names: all of a few, else those that the decision is about."""
-        pictured = self.result.facts["pictured"]
-        known = {*self.data.alpha_curves, *self.data.training_curves}
-        return frozenset(pictured if len(self.result.recipes) > MANY else known)
+    def drawn(self) -> dict[str, Canvas | None]:
+        """File name -> figure."""
+        data, result, colours = self.data, self.result, self.colours
+        pictured, judges = result.facts["pictured"], len(result.facts["judges"])
+        features = {recipe: view for recipe, view in data.features.items() if recipe in pictured}
+        # Curves have names: all of a few recipes, else of those that the decision is about.
+        named = pictured if len(result.recipes) > MANY else {*data.alpha_curves, *data.training_curves}
+        attacks = plot(self.panels.attacks(), 500, 390, "Accuracy against leak of each recipe", across=judges)
+        return {
+            "accuracy-leak.svg": attacks,
+            "judges.svg": recipes.judges(result, colours),
+            "exposure.svg": recipes.exposure(result, colours),
+            "two_leaks.svg": recipes.membership(result, colours),
+            "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours, named),
+            "training-curves.svg": curves.training_curves(data.training_curves, colours, named),
+            "features-maps.png": recipes.feature_maps(features, colours),
+            "features-distances.png": recipes.feature_violins(features, colours),
+            "advantage.svg": curves.advantage_figure(result.facts["advantage"]),
+            "gradient-stability.svg": curves.gradient_curves(data.gradient_curves, colours),
+            "leak-queries.svg": curves.query_curves(result.queries, colours),
+            "search-progress.svg": curves.search_steps(data.search),
+            "search-importance.svg": curves.importance(data.search),
+            "overview.png": self.overview(),
+        }
 
     def frontier(self) -> Canvas | None:
         title = "The accuracy-leak frontier: test accuracy against leak of every recipe"
@@ -109,42 +121,11 @@ class Figures:
         return canvas
 
     def files(self) -> dict[str, Canvas | None]:
-        """File name -> figure."""
-        figures = {name: self[name] for name in FILES}
+        """File name -> figure, with those of which a sweep has several."""
+        figures = dict(self.drawn)
         for place, (_, canvas) in enumerate(self.searched, start=1):
             figures[f"search-recipes-{place}.svg"] = canvas
         for place, setting in enumerate(self.result.facts["settings"], start=1):
             figures[f"defense-curves-{place}.svg"] = self.defenses(setting)
             figures[f"defense-best-{place}.svg"] = self.best(setting)
         return figures
-
-
-def _features(draw: Callable[..., Canvas | None]) -> Callable[[Figures], Canvas | None]:
-    """Features of every recipe where there are few, else of those that the decision is about."""
-
-    def drawn(one: Figures) -> Canvas | None:
-        shown = one.result.facts["pictured"]
-        return draw({recipe: view for recipe, view in one.data.features.items() if recipe in shown}, one.colours)
-
-    return drawn
-
-
-FILES: dict[str, Callable[[Figures], Canvas | None]] = {
-    "accuracy-leak.svg": lambda one: plot(
-        one.panels.attacks(), 500, 390, "Accuracy against leak of each recipe", across=len(one.result.facts["judges"])
-    ),
-    "judges.svg": lambda one: recipes.judges(one.result, one.colours),
-    "exposure.svg": lambda one: recipes.exposure(one.result, one.colours),
-    "two_leaks.svg": lambda one: recipes.membership(one.result, one.colours),
-    "alpha-curves.svg": lambda one: curves.alpha_curves(one.data.alpha_curves, one.colours, one.named),
-    "training-curves.svg": lambda one: curves.training_curves(one.data.training_curves, one.colours, one.named),
-    "features-maps.png": _features(recipes.feature_maps),
-    "features-distances.png": _features(recipes.feature_violins),
-    "advantage.svg": lambda one: curves.advantage_figure(one.result.facts["advantage"]),
-    "gradient-stability.svg": lambda one: curves.gradient_curves(one.data.gradient_curves, one.colours),
-    "leak-queries.svg": lambda one: curves.query_curves(one.result.queries, one.colours),
-    "search-progress.svg": lambda one: curves.search_steps(one.data.search),
-    "search-importance.svg": lambda one: curves.importance(one.data.search),
-    "overview.png": Figures.overview,
-}
-"""File name -> what draws it."""

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.page.figures import curves, recipes
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot, title_lines
 from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, fold, text_width
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
-from smoothsweep.orchestrator.page.figures.of_sweep import FILES, Figures
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.result.data import FeatureView, Importance
 from smoothsweep.orchestrator.result.leaks import by_access
@@ -107,8 +107,8 @@ def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_sa
 
 def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
     figures = figures_of(make_data())
-    overview = figures["overview.png"]
-    assert figures["overview.png"] is overview and set(figures.files()) >= set(FILES)
+    overview = figures.drawn["overview.png"]
+    assert figures.drawn["overview.png"] is overview and set(figures.files()) >= set(figures.drawn)
     assert all(drawn(canvas) for canvas in figures.files().values() if canvas)
     (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
     assert "strongest attack" in plotted.get_title("left")
@@ -154,7 +154,7 @@ def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
         one = make_data(results=results)
         figures = figures_of(one)
         for name in ("accuracy-leak.svg", "judges.svg", "exposure.svg"):
-            assert "nan" not in re.sub(r"<title>.*?</title>", "", figures[name].svg(), flags=re.S).lower()
+            assert "nan" not in re.sub(r"<title>.*?</title>", "", figures.drawn[name].svg(), flags=re.S).lower()
     empty = make_data(
         results=data.results.assign(status="missing"), sheets=(), alpha_curves={}, training_curves={"a": [{"epoch": 0}]}
     )
@@ -274,7 +274,7 @@ def a_view(seed, points=60, spread=1.0):
 def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(make_data):
     data = make_data(features={name: a_view(seed, spread=1 + seed) for seed, name in enumerate(NAMES)}, sheets=())
     figures = figures_of(data)
-    maps, violins = figures["features-maps.png"].figure.axes, figures["features-distances.png"].figure.axes
+    maps, violins = figures.drawn["features-maps.png"].figure.axes, figures.drawn["features-distances.png"].figure.axes
     assert len(maps) == 2 * len(NAMES) and len(violins) == len(NAMES)
     for place, one in enumerate(data.features.values()):
         assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
