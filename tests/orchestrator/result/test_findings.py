@@ -10,7 +10,7 @@ from scipy import stats
 
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import reduction_words
-from smoothsweep.orchestrator.result.findings import find
+from smoothsweep.orchestrator.result.findings import collapsed_trainings, find, masked_gradients
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import decide, summarise
 from tests.orchestrator.made_reports import make_frames
@@ -179,3 +179,71 @@ def test_every_number_of_the_answer_is_a_mean_of_the_trials():
         means.loc[0.0, "embedder_acc1"] - means.loc[-0.2, "embedder_acc1"]
     )
     assert "at a test accuracy of 82.2 % against 88.2 %" in answer and "-6.0 points [-6.0, -6.0]" in answer
+
+
+NAME = Axis(key="name", bare=True)
+RATES = (
+    *("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct"),
+    *("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct"),
+)
+
+
+@pytest.mark.parametrize(
+    ("rates", "masked"),
+    [
+        ((0.5, 0.1, 0.2, 0.3, 0.71), True),
+        ((0.1, 0.2, 0.5, 0.71, 0.3), True),
+        ((None, 0.2, 0.5, None, 0.71), True),
+        ((None, None, None, 0.9, 0.9), False),
+        ((0.1, 0.1, 0.1, None, None), False),
+        ((0.25, 0.25, 0.25, 0.5, 0.25), True),
+        ((0.5, 0.1, 0.2, 0.3, 0.69), False),
+    ],
+)
+def test_masked_gradients_are_named_where_attacks_on_logits_change_a_fifth_of_the_images_more(rates, masked):
+    recipes = {"plain": (0.1,) * 5, "odd": rates, "fine": (0.9,) * 5}
+    rows = [{"seed": 1, "name": name} | dict(zip(RATES, of, strict=True)) for name, of in recipes.items()]
+    found = masked_gradients(summarise(made_data([row | {"zero_gradients": 0.1} for row in rows], NAME)))
+    assert bool(found) is masked and (not masked or ("odd (" in found[0] and "plain" not in found[0]))
+    assert masked_gradients(summarise(made_data(rows, NAME))) == ()
+
+
+def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
+    def said(*collapsed):
+        return collapsed_trainings(
+            made_data([{"seed": seed, "backdoor_collapsed": one} for seed, one in enumerate(collapsed)])
+        )
+
+    assert said(None, 0.0, 1.0, 1.0)[0].startswith("Of 3\u00a0poisoned trainings, 2\u00a0collapsed")
+    assert said(0.0, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "end"),
+    [
+        (
+            {"plain": (0.39, 0.4, 0.41), "a": (0.3, 0.35, 0.4), "b": (0.89, 0.9, 0.91)},
+            "Robust accuracy lies between 35.0 % (a) and 90.0 % (b); b is higher than plain (40.0 %).",
+        ),
+        (
+            {"plain": (0.39, 0.4, 0.41), "a": (0.3, 0.35, 0.4)},
+            "lies between 35.0 % (a) and 40.0 % (plain); every recipe is inconclusive against plain (40.0 %).",
+        ),
+        (
+            {"plain": (0.4, 0.4), "a": (0.4, 0.4)},
+            "is 40.0 % under every recipe; every recipe is inconclusive against plain (40.0 %).",
+        ),
+        ({"plain": (None, None), "a": (0.4, 0.4), "b": (0.3, 0.3)}, "lies between 30.0 % (b) and 40.0 % (a)."),
+        ({"plain": (None, None)}, "(2 of 2 trials done)."),
+    ],
+)
+def test_a_sweep_without_an_attack_answers_by_what_it_measured(accuracies, end):
+    rows = [
+        {"seed": seed, "name": name, "attack": None, "robust_acc": one}
+        for name, of in accuracies.items()
+        for seed, one in enumerate(of)
+    ]
+    (answer,) = find((data := made_data(rows, NAME, baseline={"name": "plain"})), summarise(data))["answer"]
+    assert ascii_text(answer).startswith("This sweep inverts nothing") and ascii_text(answer).endswith(end)
+    mixed = made_data([*rows, {**rows[0], "name": "b", "seed": 9, "attack": "ppa"}], NAME)
+    assert not any("inverts nothing" in line for line in find(mixed, summarise(mixed))["answer"])

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from made_rows import ALPHA, made_data
 from made_searches import OBJECTIVES, halving, proposed, view
 
 from smoothsweep.orchestrator.page.render import part
@@ -78,8 +79,8 @@ def test_whether_a_cheap_attack_that_ranks_alike_may_choose(leaks, kept, audited
     assert said in text(words) and (f", {audited} of them though dropped" in text(words)) == bool(audited)
 
 
-def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
-    data = make_data(paper=None)
+def test_the_section_lists_every_proposal_with_what_became_of_it():
+    data = made_data([{"seed": 1, "alpha": alpha, "embedder_acc1": 0.3} for alpha in (0.0, 0.1)], ALPHA)
     summary = summarise(data)
 
     def section(search):
