@@ -294,11 +294,11 @@ class Summary:
     def leaks(self, metric: str) -> dict[str, float]:
         """Recipe -> leak, small is good, under the attack that works best by this metric."""
         sign = metric_of(metric).sign
-        return {recipe: sign * float(self.frame.loc[row, metric]) for recipe, row in self.worst(metric).items()}
+        return {recipe: sign * float(self.cells[row][metric]) for recipe, row in self.worst(metric).items()}
 
     def leak(self, row: int) -> float:
         """The leak of a row by the metric that decides, small is good."""
-        return self.spec.sign * float(self.frame.loc[row, self.primary])
+        return self.spec.sign * float(self.cells[row][self.deciding])
 
     def worst_of_control(self, metric: str) -> tuple[str, int] | None:
         """(control, row) with the largest leak that a judge credits to a control, whatever the recipe."""
@@ -306,7 +306,7 @@ class Summary:
         if not len(measured):
             return None
         row = (metric_of(metric).sign * measured).idxmax()
-        return str(self.frame.loc[row, "attack"]), int(row)
+        return str(self.cells[row]["attack"]), int(row)
 
     @once
     def cases(self, metric: str, access: str | None = None) -> CompleteCases:
@@ -317,7 +317,7 @@ class Summary:
         means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
         for recipe, under in self.attacked(access).items():
             rows = [row for _, row in under if not is_null(means[row])]
-            floor, accuracies = self.min_test_acc, [self.frame.loc[row, "test_acc"] for row in rows]
+            floor, accuracies = self.min_test_acc, [self.cells[row]["test_acc"] for row in rows]
             if rows and (floor is None or any(accuracy >= floor for accuracy in accuracies)):
                 leaks[recipe] = max(sign * float(means[row]) for row in rows)
         met = self._met(metric, self.samples, access)
@@ -376,7 +376,7 @@ class Summary:
         if metric not in self.measured or not self.is_told(metric):
             return None
         cases = self.cases(by)
-        rows = {recipe: row for recipe, row in self.worst(by).items() if not is_null(self.frame.loc[row, metric])}
+        rows = {recipe: row for recipe, row in self.worst(by).items() if not is_null(self.cells[row][metric])}
         if not rows:
             return None
         compares_leaks = by == metric and metric_of(metric).is_leak
@@ -415,7 +415,7 @@ class Summary:
         where that is what `rows` are.
         """
         spec, baseline = metric_of(metric), self.baseline_recipe
-        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in rows.items()}
+        accuracy = {recipe: float(self.cells[row]["test_acc"]) for recipe, row in rows.items()}
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
         ordered = sorted(rows, key=lambda recipe: (recipe != baseline, -enough[recipe]))
         of_rows = {recipe: self.samples[rows[recipe]][metric] for recipe in ordered}

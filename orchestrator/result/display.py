@@ -175,7 +175,7 @@ def shown_rows(summary: Summary) -> list[int]:
     if len(summary.recipes) <= MANY:
         return rows
     front = decide(summary).front
-    chosen = [row for row in rows if summary.frame.loc[row, "is_baseline"] or summary.frame.loc[row, "recipe"] in front]
+    chosen = [row for row in rows if summary.cells[row]["is_baseline"] or summary.cells[row]["recipe"] in front]
     return chosen or rows[:MANY]
 
 

@@ -129,7 +129,7 @@ NAMED = 3
 
 def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:
     """Compare the recipes of two rows by the metric that decides; None where they were not compared."""
-    return summary.reduction(summary.deciding, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
+    return summary.reduction(summary.deciding, *(summary.cells[at]["recipe"] for at in (row, reference)))
 
 
 def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
@@ -249,7 +249,7 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
     gap, the = partial(gap_of, summary), "the " if summary.primary in CLASS_METRICS else ""
 
     def recipe(row: int) -> str:
-        return named(frame.loc[row, "recipe"])
+        return named(summary.cells[row]["recipe"])
 
     def states(words: dict[str, str], *, fewest: int) -> list[str]:
         """`3 failed`, for each state with at least `fewest` trials. words: state -> word."""
@@ -297,7 +297,7 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "cheaper": _cheaper(summary, choice) if best is not None else None,
         "worst": worst if catalyst is not None and catalyst.word == LEAKS_MORE else None,
         "other": _disagreeing(summary, choice) if best is not None else None,
-        "met": {recipe(row): str(frame.loc[row, "attack"]) for row in rows} if len(summary.attacks) > 1 else {},
+        "met": {recipe(row): str(summary.cells[row]["attack"]) for row in rows} if len(summary.attacks) > 1 else {},
         "recipe": recipe,
         "value_text": summary.value_text,
         "leak": lambda row: f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}",
@@ -341,7 +341,7 @@ def _disagreeing(summary: Summary, choice: Decision) -> str | None:
     )
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
         return None
-    names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]
+    names = [summary.cells[row]["recipe"] for row in (best, reference) if row is not None]
     gaps = (summary.reduction(key, *names) for key in (other, metric)) if reference not in (None, best) else ()
     verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
     agree = abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1

@@ -23,7 +23,7 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import Measured, ReportData
 from smoothsweep.orchestrator.result.display import MANY
-from smoothsweep.orchestrator.result.estimates import LEVEL, rates
+from smoothsweep.orchestrator.result.estimates import LEVEL, rates, rows_by_trial
 from smoothsweep.orchestrator.result.format import (
     count,
     difference,
@@ -205,7 +205,7 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
     present = set(frame.loc[~frame["control"], "access"])
     if metric is None or len(present) < 2:
         return ()
-    recipe = frame.loc[row, "recipe"]
+    recipe = summary.cells[row]["recipe"]
     reached = {level: summary.worst(metric, level).get(recipe) for level in ACCESS_LEVELS if level in present}
     parts = [f"{summary.value_text(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
@@ -226,7 +226,7 @@ def recipe_standings(summary: Summary) -> dict[int, tuple[Standing, ...]]:
 def control_of(summary: Summary, row: int) -> int | None:
     """The row of the control with the largest leak by the deciding judge, for the recipe of `row`; may be None."""
     frame, metric = summary.frame, summary.deciding
-    same = frame["control"] & (frame["recipe"] == frame.loc[row, "recipe"]) & frame[metric].notna()
+    same = frame["control"] & (frame["recipe"] == summary.cells[row]["recipe"]) & frame[metric].notna()
     return int((summary.spec.sign * frame.loc[same, metric]).idxmax()) if same.any() else None
 
 
@@ -326,9 +326,8 @@ def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
     tables: dict[str, dict[str, dict[int, list[float]]]] = {}
     if data.per_class is None or WITHIN not in data.results:
         return tables
-    by_trial = dict(iter(data.per_class.sort_values("class").groupby("trial")))
-    done = data.results[data.results[WITHIN].notna()]
-    for row in done.to_dict("records"):
+    by_trial = rows_by_trial(data.per_class)
+    for row in data.results[data.results[WITHIN].notna()].to_dict("records"):
         rows = by_trial.get(row["trial"])
         for name in ATTACKS if rows is not None else ():
             column = f"membership_{name}"

@@ -258,8 +258,11 @@ def attack_frame(summary: Summary) -> pd.DataFrame:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame; null is None."""
-    rows = frame.to_dict("records")
-    return [{str(name): None if is_null(value) else value for name, value in row.items()} for row in rows]
+    columns = {
+        str(name): [None if absent else value for value, absent in zip(column.tolist(), column.isna(), strict=True)]
+        for name, column in frame.items()
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def verdict_rows(result: SweepResult) -> pd.DataFrame:
