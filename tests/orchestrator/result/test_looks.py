@@ -8,8 +8,6 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "search"))
 
-from made import ALPHA, CHANGES, LOSSES, finish_look, leak, load_looks, work_off
-
 from smoothsweep.core.metrics.leak_comparisons import reductions
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.text import NBSP
@@ -21,6 +19,7 @@ from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.recipes import LOOK, verdicts_of
+from tests.orchestrator.search.made import ALPHA, CHANGES, LOSSES, finish_look, leak, load_looks, work_off
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}
 LABELS |= {0.0: "plain training"}

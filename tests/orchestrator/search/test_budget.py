@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from made import ALPHA, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.plan import plan_text
@@ -15,6 +14,7 @@ from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import Budget
+from tests.orchestrator.search.made import ALPHA, finish, load, work_off
 
 RANDOM = {"strategy": "random", "recipes": 6}
 

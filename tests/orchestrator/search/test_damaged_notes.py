@@ -2,7 +2,6 @@
 
 import pytest
 from harm import HARMS, harmed
-from made import load, work_off
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
@@ -13,6 +12,7 @@ from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import VERSION_FILE
 from smoothsweep.orchestrator.store.opening import open_store
+from tests.orchestrator.search.made import load, work_off
 
 RANDOM = {"strategy": "random", "recipes": 5}
 SPENT, COPY = "spent/0123456789ab.jsonl", "spent/0123456789ab.copy.jsonl"

@@ -1,8 +1,6 @@
 """Seeds where they are needed: who gets more, in whichever order trials end and whatever was killed."""
 
 import pytest
-from made import ALPHA, CHANGES, LOSSES, leak, work_off
-from made import load_looks as load
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.leak_comparisons import reductions
@@ -12,6 +10,8 @@ from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trial import ProposalLog, trials_of
 from smoothsweep.orchestrator.search.agenda import forecast_of, write_end
 from smoothsweep.orchestrator.store.base import Store
+from tests.orchestrator.search.made import ALPHA, CHANGES, LOSSES, leak, work_off
+from tests.orchestrator.search.made import load_looks as load
 
 
 def by_hand(looks, recipes=tuple(CHANGES)):

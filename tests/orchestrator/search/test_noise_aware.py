@@ -7,7 +7,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made import ALPHA, load, work_off
 
 from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.orchestrator.planning.trial import trials_of
@@ -23,6 +22,7 @@ from smoothsweep.orchestrator.search.noise_aware import (
 from smoothsweep.orchestrator.search.setup import Aims, Setup, Wait, place, strategy
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.space import Dimension, make_space
+from tests.orchestrator.search.made import ALPHA, load, work_off
 
 SEARCH = {"strategy": "noise_aware", "recipes": 10, "in_flight": 2}
 LEVELS = tuple(round(0.05 * index, 2) for index in range(21))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import ALPHA, KIND, SPACE, START, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import PROPOSALS, Proposal, ProposalLog, trials_of
@@ -24,6 +23,7 @@ from smoothsweep.orchestrator.search.setup import (
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import STRATEGIES, Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
+from tests.orchestrator.search.made import ALPHA, KIND, SPACE, START, finish, load, work_off
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
 GIVEN = {
