@@ -50,6 +50,7 @@ CUT: dict[str, str] = {
     "demo mlflow * tags mlflow.*": "who ran it and how, and the note, which is prose",
     "demo mlflow * tags smoothsweep.code": "the commit",
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",
+    "demo mlflow * tags smoothsweep.points": "a digest of points, which have times",
     "demo mlflow * tags smoothsweep.platform": "the machine",
     **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in LIBRARIES},
     "audit function *": "the library's audit is the command's, with its splits, seeds and threads",

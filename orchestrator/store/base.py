@@ -28,7 +28,7 @@ import stat
 import uuid
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,12 @@ class Store:
 
     root: What of it lies on this machine.
     others: Stores that are only read, in this order, for what this one lacks.
+    is_lent: Whether it is another's, which is only read.
     """
 
     root: Path
     others: tuple[Store, ...] = ()
+    is_lent: bool = field(default=False, compare=False)
     _opened = False  # set, also on the copies that travel to workers, once there must be a version file
 
     # What is finished.
@@ -129,7 +131,7 @@ class Store:
         try:
             return _artifact(home.place(stage))
         except Damage as damage:
-            raise self._not_used(home, stage, damage) from None
+            raise home._give_up(stage.name, stage.fingerprint, damage) from None
 
     def metrics(self, stage: Stage) -> dict[str, float | None]:
         """The numbers in the manifest of a finished stage."""
@@ -195,27 +197,23 @@ class Store:
         try:
             verify(home.place(stage), files)
         except Damage as damage:
-            raise self._not_used(home, stage, damage) from None
+            raise home._give_up(stage.name, stage.fingerprint, damage) from None
         return home.place(stage)
 
-    def _not_used(self, home: Store, stage: Stage, why: Damage) -> ArtifactDamaged:
-        """The error that says so of an artifact that is not what it was: one's own is set aside, that of another store
-        stays, and is not asked for again."""
-        if home is self:
-            return self._give_up(stage.name, stage.fingerprint, why)
-        _refuse(home, stage, why)
-        return ArtifactDamaged(f"{stage.label} of {home.location}: {why}; it is made anew")
-
-    def _give_up(self, kind: str, fingerprint: str, why: str | Damage) -> ArtifactDamaged:
-        """Set an artifact aside that is not what its kind is; the error that says so. Raises InputError where it cannot
-        be moved."""
-        folder = self.root / kind / fingerprint
+    def _give_up(self, kind: str, fingerprint: str, why: str | Exception) -> ArtifactDamaged:
+        """Set an artifact aside that is not what it should be, or, in a lent store, no longer use it; the error that
+        says so. Raises InputError where it cannot be moved."""
+        folder, label = self.root / kind / fingerprint, stage_label(kind, fingerprint)
+        if self.is_lent:
+            _refused.add(folder)
+            report_damage(f"{self.location}: {label} is not used: {why}; it is made anew")
+            return ArtifactDamaged(f"{label} of {self.location}: {why}; it is made anew")
         try:
             place = _set_aside(folder)
         except OSError as error:
             raise InputError(f"{folder}: {why}, and it cannot be set aside: {error.strerror}") from None
         where = f"it is set aside in {place} and made again" if place else "it is made again"
-        return ArtifactDamaged(f"{stage_label(kind, fingerprint)}: {why}; {where}")
+        return ArtifactDamaged(f"{label}: {why}; {where}")
 
     def _home(self, stage: Stage) -> Store:
         """The store that serves this stage."""
@@ -237,7 +235,7 @@ class Store:
             except FileNotFoundError:
                 continue
             except (Damage, OSError) as error:
-                _refuse(other, stage, error)
+                other._give_up(stage.name, stage.fingerprint, error)
                 continue
             return other
         return None
@@ -515,11 +513,6 @@ def _set_aside(folder: Path) -> Path | None:
         move(folder, place)
         return place
     return None
-
-
-def _refuse(other: Store, stage: Stage, why: Exception) -> None:
-    _refused.add(other.place(stage))
-    report_damage(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
 
 
 def _check_other(stage: Stage, manifest: dict[str, Any], place: Path) -> None:

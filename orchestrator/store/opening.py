@@ -102,7 +102,7 @@ def write_links(store: Store, locations: Iterable[str]) -> None:
 
 def other_store(location: str, own: Store) -> Store:
     """A store that is to be read through. Raises InputError where there is none, or one that cannot serve."""
-    store = local_store(location)
+    store = replace(local_store(location), is_lent=True)
     if not store.root.is_dir():
         got = "a file" if store.root.exists() else "nothing there"
         raise InputError(

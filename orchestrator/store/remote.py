@@ -216,7 +216,7 @@ class RemoteStore(Store):
             all_at_once(fetch, wanted)
             verify(folder, wanted)
 
-    def _give_up(self, kind: str, fingerprint: str, why: str | Damage) -> ArtifactDamaged:
+    def _give_up(self, kind: str, fingerprint: str, why: str | Exception) -> ArtifactDamaged:
         """Its manifest is moved first, so that none owns the rest."""
         place, key = f"damaged/{kind}/{fingerprint}.{uuid.uuid4().hex[:8]}", _manifest_key(kind, fingerprint)
         attempts = _files_key(kind, fingerprint)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from smoothsweep.core.checks import present
@@ -73,8 +72,7 @@ MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pa
 AT_MOST = 20  # experiments that are looked into
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepPages:
+class SweepPages(NamedTuple):
     """One sweep's pages. table, charts: their address from the server's root on."""
 
     sweep: str
@@ -91,7 +89,7 @@ def list_sweep_pages(uri: str) -> list[SweepPages]:
         if runs := client.search_runs([experiment.experiment_id], f"tags.`{KIND}` = 'sweep'", **newest):
             pages.append((runs[0].info.start_time, experiment))
     return [
-        SweepPages(sweep=page.name, table=route(page.experiment_id), charts=route(page.experiment_id, charts=True))
+        SweepPages(page.name, route(page.experiment_id), route(page.experiment_id, charts=True))
         for _, page in sorted(pages, key=lambda pair: -pair[0])
     ]
 

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.planning.state import write_trial_notes
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -201,7 +200,6 @@ def test_every_command_that_reads_ends_with_words_of_ours(harm, made, tmp_path, 
     kind = KINDS[list(CORPUS).index(harm) % len(KINDS)]
     stage = next(stage for stage in with_ancestors(trials[0].stages) if stage.name == kind)
     CORPUS[harm](root / kind / stage.fingerprint / "manifest.json")
-    monkeypatch.setattr(Canvas.png, "__defaults__", (16,))  # everything is drawn, on fewer dots
     for command in commands(folder, trials):
         monkeypatch.setattr(base, "_told", set())
         monkeypatch.setattr(base, "_whole", {})

@@ -44,7 +44,7 @@ def fill(store, content=b"numbers", stage=STAGE):
     return store.commit(stage, draft, {"metrics": {"x": 1.0}, "config": dict(stage.config), "seconds": 2.0})
 
 
-def rewrite(location, key, content):
+def rewrite(location, key, content=b"x"):
     """Put something in the place of what lies there, as somebody does who is none of us."""
     if location.startswith("s3://"):
         client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})

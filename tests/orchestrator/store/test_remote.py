@@ -22,10 +22,10 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.orchestrator.store.remote import remote_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name
-from tests.s3 import BUCKET, keys, s3_client
+from tests.orchestrator.store.test_both import STAGE, fill, rewrite
+from tests.s3 import BUCKET, keys
 from tests.tiny import write_tiny
 
-STAGE = Sleep(config={"classes": 1})
 KEY = f"sleep/{STAGE.fingerprint}"
 OTHERS = "there.2.bbbbbbbb"
 
@@ -35,20 +35,8 @@ def other_machine(url, monkeypatch, tmp_path):
     return open_store(url)
 
 
-def fill(store, content=b"numbers"):
-    draft = store.draft(STAGE)
-    (draft / "rows.bin").write_bytes(content)
-    return store.commit(STAGE, draft, {"metrics": {"x": 1.0}, "config": dict(STAGE.config), "seconds": 2.0})
-
-
 def below(url, *parts):
     return keys({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]}, "/".join([url.split("/", 3)[3], *parts]))
-
-
-def put(url, key, content=b"x"):
-    """An object, as somebody writes it who is none of us."""
-    client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
-    client.put_object(Bucket=BUCKET, Key=f"{url.split('/', 3)[3]}/{key}", Body=content)
 
 
 def files_of(folder):
@@ -71,7 +59,7 @@ def test_an_upload_that_was_killed_is_no_artifact_and_is_swept_away(s3):
     assert dead.exitcode == 9 and len(below(s3, "files")) == len(below(s3, "drafts")) == 1
     assert not store.has(STAGE) and store.finished("sleep") == set()
     living = f"drafts/sleep.{'c' * 64}.elsewhere.1.abc"
-    put(s3, living)
+    rewrite(s3, living)
     assert store.sweep_away_drafts() == 2  # the upload, and the draft in the mirror
     assert not below(s3, "files") and below(s3, "drafts") == [f"{s3.split('/', 3)[3]}/{living}"]
     assert not list((store.root / "sleep").iterdir())
@@ -109,7 +97,7 @@ def test_an_interrupted_stage_goes_on_elsewhere(s3, monkeypatch, tmp_path):
             time.sleep(0.05)
         (work / "checkpoint.pt").write_bytes(b"epoch 2")
         raise KeyboardInterrupt
-    put(s3, f"work/sleep/{a.fingerprint}/ray_train/.validate_storage_marker")  # Ray Train fetches its own itself
+    rewrite(s3, f"work/sleep/{a.fingerprint}/ray_train/.validate_storage_marker")  # Ray Train fetches its own itself
     other = other_machine(s3, monkeypatch, tmp_path)
     with other.working(a) as work:
         assert files_of(work) == {"checkpoint.pt": "epoch 2"}
@@ -137,12 +125,12 @@ def dead():
 def test_attempts_that_nobody_uploads_go_and_beside_a_damaged_manifest_none(s3, dead, manifest):
     store, names = open_store(s3), {OTHERS, "here.1.aaaaaaaa", dead}
     for name in names:
-        put(s3, f"files/{KEY}/{name}/inner/rows.bin")
+        rewrite(s3, f"files/{KEY}/{name}/inner/rows.bin")
     for name in (OTHERS, dead):
-        put(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
-    put(s3, f"drafts/sleep.{'b' * 64}.here.1.aaaaaaaa")  # of another stage
+        rewrite(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
+    rewrite(s3, f"drafts/sleep.{'b' * 64}.here.1.aaaaaaaa")  # of another stage
     if manifest is not None:
-        put(s3, f"{KEY}/manifest.json", manifest)
+        rewrite(s3, f"{KEY}/manifest.json", manifest)
     assert store.sweep_away_drafts() == 1
     kept = {key.split("/")[-3] for key in below(s3, "files")}
     assert kept == ({OTHERS} if manifest is None else names)
@@ -151,8 +139,8 @@ def test_attempts_that_nobody_uploads_go_and_beside_a_damaged_manifest_none(s3, 
 def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(s3, dead, monkeypatch):
     store, stay = open_store(s3), {writer_name(), OTHERS}
     for name in {dead, *stay}:
-        put(s3, f"files/{KEY}/{name}/rows.bin")
-        put(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
+        rewrite(s3, f"files/{KEY}/{name}/rows.bin")
+        rewrite(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
     assert store.sweep_away_drafts() == 1 and {key.split("/")[-2] for key in below(s3, "files")} == stay
     assert {key.split(f"{STAGE.fingerprint}.")[1] for key in below(s3, "drafts")} == stay
     assert store.sweep_away_drafts() == 0
@@ -251,11 +239,11 @@ def test_a_damaged_object_is_set_aside_and_made_again(s3, monkeypatch, tmp_path,
     if harm == "no object":
         store.objects.delete(key)
     elif harm == "other content":
-        put(s3, key, b"numberz")
+        rewrite(s3, key, b"numberz")
     else:
         edited = re.sub(rb'(": ?)1\.0\b', rb"\g<1>0.9", content)  # a number, and not the name of an attempt
         assert edited != content
-        put(s3, f"{KEY}/manifest.json", edited if "edited" in harm else content[:100])
+        rewrite(s3, f"{KEY}/manifest.json", edited if "edited" in harm else content[:100])
     other = other_machine(s3, monkeypatch, tmp_path)
     why = {
         "other content": "rows.bin differs from its checksum",
@@ -283,7 +271,7 @@ def test_a_damaged_file_of_the_mirror_is_brought_again(s3, file):
 
 
 def test_keys_of_work_that_lead_out_of_their_folder_are_refused(s3, tmp_path):
-    put(s3, f"work/{KEY}/classes/../../../evil")
+    rewrite(s3, f"work/{KEY}/classes/../../../evil")
     with pytest.raises(InputError, match="expected objects of plain names"), open_store(s3).working(STAGE):
         pass
     assert not list(tmp_path.rglob("*evil*"))
