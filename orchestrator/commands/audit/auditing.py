@@ -113,7 +113,8 @@ def run_audit(request: AuditRequest) -> int:
         wanted = f"the model's {card.num_classes} people"
         raise InputError(f"{request.people_option} {request.private}: expected {wanted}, got {people.classes}")
     work = Work(request=request, model=model, card=card, people=people, started=started, told=told)
-    if (asked := work.allowance.measuring) and not work.has_membership(work.tree(FIRST)):
+    model_itself = trials_of(sweep_file.as_loaded(work.tree(FIRST)))[0]
+    if (asked := work.allowance.measuring) and membership_stage(model_itself, work.store) is None:
         screen.out(f"to come: membership: {asked:,} queries at most, {work.allowance.takes(asked)}")
     code = work.run()
     work.print_result()
@@ -203,10 +204,6 @@ class Work:
         if not step.trainings or self.allowance.membership is None or self.access == "labels" or self.few:
             return None
         return sweep_file.shadow_sweep(self.tree(FIRST), step.trainings[0], step.shadows)
-
-    def has_membership(self, tree: dict[str, Any]) -> bool:
-        """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
-        return membership_stage(trials_of(sweep_file.as_loaded(tree))[0], self.store) is not None
 
     def run(self) -> int:
         """Make the first answer, then the chosen effort. Returns the exit code.
@@ -298,14 +295,13 @@ class Work:
     def write(self) -> None:
         """Write the pages from what is in the store."""
         request, folder, store = self.request, self.request.folder, self.store
-        shadowed, second = self.shadow_tree(self.step), folder / SECOND
-        has_shadows = shadowed is not None and self.has_membership(shadowed)
+        shadows, second = self.shadow_tree(self.step), folder / SECOND
         stored = read_stored(
             load_sweep(folder / SWEEP),
             store,
             folder,
             self.card,
-            shadowed=sweep_file.as_loaded(shadowed) if shadowed and has_shadows else None,
+            shadowed=None if shadows is None else sweep_file.as_loaded(shadows),
             without_shadows=LABELS_ALONE if self.access == "labels" and self.trainings else "",
             second=load_sweep(second) if self.second and second.is_file() else None,
             redact=request.redact,

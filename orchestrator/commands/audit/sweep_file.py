@@ -219,15 +219,13 @@ def audit_sweep(
     """The sweep file of an audit, parsed.
 
     Args:
-        model: Folder of the imported model, read as `card` says.
         public: The attacker's images, of which there are `images` where that is known; None for rendered faces.
         independent: The user's judge, as `judges` has it; empty without one.
         attacks: Settings of one or more attacks and controls.
         people: The most people to attack.
         trainings: The recipes of the reference and the fixes.
-        prior: The attacker's, None for eigenfaces.
-        membership: Settings of its judge, None where it is not measured.
-        bits: How many bits the images use whose files have 16 or 32, None where there are none.
+        membership: Settings of its judge.
+        bits: How many bits the images use whose files have 16 or 32.
         has_second: Train an evaluator beside an independent judge, too; without one it is trained in any case.
     """
     size = min(STORED_SIZE, card.image_size)
