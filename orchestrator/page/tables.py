@@ -246,7 +246,7 @@ def _cells_text(result: SweepResult) -> str:
         sign = "".join(sign for sign, holds in marks.items() if holds)
         rows.append([sign, *(cell[name] for name in names), seeds(cell), *values])
         if by_row:
-            shown = recipe if not cell["control"] else dict.fromkeys(("reduction", "verdict", "needed"))
+            shown = dict.fromkeys(recipe) if cell["control"] else recipe
             word = "baseline" if cell["is_baseline"] else shown["verdict"]
             rows[-1] += [gap_in_row(metric_of(str(leak)), shown), word, shown["needed"]]
     width = len(rows[0])

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.page.tables import Table, csv_table, escaped, latex_tables, markdown_table
+from smoothsweep.orchestrator.page.tables import Table, csv_table, escaped, latex_tables, markdown_table, terminal_text
+from smoothsweep.orchestrator.result.sweep_result import result_of
+from tests.orchestrator.result import test_audit
 
 METRICS = ("test_acc", "embedder_acc1", "attack_acc1")
 
@@ -118,3 +120,10 @@ def test_tex_sets_every_table_within_the_text(names, tmp_path):
         pytest.skip("no adjustbox here")
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
+
+
+def test_a_control_beside_the_only_attack_has_a_line_without_a_verdict():
+    attacks = {name: test_audit.ATTACKS[name] for name in ("ppa", "random_latents")}
+    text = terminal_text(result_of(test_audit.data(attacks=attacks)))
+    [attack, control] = (next(line for line in text.splitlines() if name in line) for name in attacks)
+    assert "43.8" in attack and "6.2" in control and "None" not in text
