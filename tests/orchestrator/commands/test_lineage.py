@@ -26,7 +26,7 @@ def stage_of(trial, kind):
 def page(folder, said):
     """A report's page as far as lineage reads it."""
     path = folder / "report.html"
-    path.write_text(f"<!doctype html><meta name='smoothsweep' content='{html.escape(json.dumps(said))}'><p>rest")
+    path.write_text(f'<!doctype html><meta name="smoothsweep" content="{html.escape(json.dumps(said))}"><p>rest')
     return path
 
 
