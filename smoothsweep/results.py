@@ -23,15 +23,13 @@ from smoothsweep.orchestrator.commands.audit.pages import StoredAudit
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
 from smoothsweep.orchestrator.result.audit import Audit as AuditResult
 from smoothsweep.orchestrator.result.audit import MembershipAudit
-from smoothsweep.orchestrator.result.estimates import Comparison
+from smoothsweep.orchestrator.result.estimates import LEVEL, Comparison
 from smoothsweep.orchestrator.result.sweep_result import comparison_columns
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import as_inversion
 from smoothsweep.sweeps.parts import AnyAttack
 from smoothsweep.tasks.files import load_tensors
-
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,8 +299,16 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     if len(names) < 2:
         raise InputError(f"compare: expected at least two audits, got {len(names)}")
     first = audits[names[0]]
-    for name in names[1:]:
-        _check_alike(f"compare: {name}", audits[name], first)
+    for name, audit in audits.items():
+        if audit.by is not first.by:
+            raise InputError(f"compare: {name}: expected the judge of the first audit (by=first.by), got another one")
+        for what, mine, other in (
+            ("people", *(sorted(one.people["class"]) for one in (audit, first))),
+            ("seeds", list(audit.seeds), list(first.seeds)),
+            ("attacks", *(sorted(one.attacks["attack"]) for one in (audit, first))),
+        ):
+            if mine != other:
+                raise InputError(f"compare: {name}: expected the {what} of the first audit, {other}, got {mine}")
     leaks = {name: audit.shares for name, audit in audits.items()}
     comparisons = compare_leaks(
         leaks, baseline=names[0], published=first.published, level=LEVEL, span=1.0, every_pair=False
@@ -317,16 +323,3 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
         rows.append({"model": name, "test_acc": audit.test_acc, **best, **{key: gap[key] for key in told}})
     table = pd.DataFrame(rows).fillna({"verdict": ""})
     return table.astype({name: float for name in told if name != "verdict"})
-
-
-def _check_alike(where: str, audit: Audit, first: Audit) -> None:
-    """Raise InputError for audits that differ in judge, classes, seeds or attacks."""
-    if audit.by is not first.by:
-        raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
-    for what, mine, other in (
-        ("people", *(sorted(one.people["class"]) for one in (audit, first))),
-        ("seeds", list(audit.seeds), list(first.seeds)),
-        ("attacks", *(sorted(one.attacks["attack"]) for one in (audit, first))),
-    ):
-        if mine != other:
-            raise InputError(f"{where}: expected the {what} of the first audit, {other}, got {mine}")

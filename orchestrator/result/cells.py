@@ -291,11 +291,6 @@ class Summary:
             for recipe in cases.recipes
         }
 
-    def leaks(self, metric: str) -> dict[str, float]:
-        """Recipe -> leak, small is good, under the attack that works best by this metric."""
-        sign = metric_of(metric).sign
-        return {recipe: sign * float(self.cells[row][metric]) for recipe, row in self.worst(metric).items()}
-
     def leak(self, row: int) -> float:
         """The leak of a row by the metric that decides, small is good."""
         return self.spec.sign * float(self.cells[row][self.deciding])

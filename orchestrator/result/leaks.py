@@ -252,21 +252,17 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
     shared = [frame[axis.key].map(str) for axis in others] or [pd.Series("", index=frame.index)]
     for _, rows in frame.groupby(shared, sort=False):  # rows that differ only in smoothing and samples
         title = ", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in others)
-        if SAMPLES not in axes:
-            if rows[ALPHA].nunique() >= LEAST:
-                curves = {metric_of(key).label: _points(summary, rows, key, ALPHA) for key in judged}
-                panels.append(AdvantagePanel(title, "smoothing factor alpha", curves))
-        elif rows[SAMPLES].nunique() >= LEAST - 1:
+        if SAMPLES in axes and rows[SAMPLES].nunique() >= LEAST - 1:
             by_alpha = [(f"alpha {alpha:g}", same) for alpha, same in rows.groupby(ALPHA) if alpha != 0]
             for key in judged:
                 curves = {name: _points(summary, same, key, SAMPLES) for name, same in by_alpha}
                 name = " \u00b7 ".join(filter(None, (metric_of(key).label, title)))
                 panels.append(AdvantagePanel(name, "training images per class", curves))
-    drawn = [
-        panel._replace(curves={name: points for name, points in panel.curves.items() if len(points) > 1})
-        for panel in panels
-    ]
-    return [panel for panel in drawn if panel.curves]
+        elif SAMPLES not in axes and rows[ALPHA].nunique() >= LEAST:
+            curves = {metric_of(key).label: _points(summary, rows, key, ALPHA) for key in judged}
+            panels.append(AdvantagePanel(title, "smoothing factor alpha", curves))
+    lines = [{name: points for name, points in panel.curves.items() if len(points) > 1} for panel in panels]
+    return [panel._replace(curves=of) for panel, of in zip(panels, lines, strict=True) if of]
 
 
 def _points(summary: Summary, rows: pd.DataFrame, key: str, over: str) -> list[AdvantagePoint]:

@@ -238,7 +238,8 @@ def our_order(summary: Summary, defended: Words, metric: str) -> Order | None:
 
     Combinations of defenses, and arms that the paper lacks, are left out.
     """
-    leaks = summary.leaks(metric) if metric in summary.measured else {}
+    worst, sign = summary.worst(metric) if metric in summary.measured else {}, metric_of(metric).sign
+    leaks = {recipe: sign * float(summary.cells[row][metric]) for recipe, row in worst.items()}
     best: dict[str, str] = {}
     for recipe in sorted((recipe for recipe in defended if recipe in leaks), key=leaks.__getitem__):
         if (arm := _arm(defended[recipe])) is not None:
