@@ -197,12 +197,17 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
     # The first metric of classes that a judge of the sweep measures.
     metrics = (BY_KEY[key] for key in CLASS_METRICS)
     leak = next((metric for metric in metrics if getattr(settings.judges, metric.measured_by or "", None)), None)
-    classes = _classes(settings)
     if leak is None:
         raise InputError("no judge counts hits by class")
-    if classes is None:
+    there = known = known_classes(settings)  # counted without reading a picture
+    if not isinstance(settings.recipe, ImportedClassifier):
+        data = settings.data
+        there = CLASSES.get(data.kind, known)
+        if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
+            there = count_labelled(path).classes
+    if there is None:
         raise InputError("the number of classes is not known before the data are there")
-    trained, available = classes
+    trained = there if known is None else known
     design = Design(
         seeds=len(loaded.sweep.every_seed),
         classes=trained if settings.classes == "all" else len(settings.classes),
@@ -210,28 +215,13 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
         attacks=len({_values(cell, of_attacker=True) for cell, *_ in counted}),
         images=min(attack.selected for *_, attack in counted),
     )
-    return Size(design=design, available=available, leak=leak)
+    return Size(design=design, available=max(there, trained), leak=leak)
 
 
 def _values(cell: Cell, *, of_attacker: bool) -> str:
     """What the cell's attack, or its recipe, is told by."""
     values = cell.values.items()
     return repr([(key, value) for key, value in values if (key.split(".")[0] in OF_THE_ATTACKER) == of_attacker])
-
-
-def _classes(settings: InversionSweep) -> tuple[int, int] | None:
-    """(classes that a target knows, classes that the data have), counted without reading a picture; None where only
-    data that are not there yet say it."""
-    known, data = known_classes(settings), settings.data
-    if isinstance(settings.recipe, ImportedClassifier):
-        return None if known is None else (known, known)
-    there = CLASSES.get(data.kind, known)
-    if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
-        there = count_labelled(path).classes
-    if there is None:
-        return None
-    trained = there if known is None else known
-    return trained, max(there, trained)
 
 
 def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:
