@@ -13,10 +13,10 @@ import pytest
 
 MOST_LINES = 600  # of a file
 CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
-    ("core", "tasks", "smoothsweep"): (41_800, 207),
-    ("orchestrator", "sweeps"): (33_000, 121),
-    ("tools", "benchmarks"): (4_050, 20),
-    ("tests",): (61_200, 354),
+    ("core", "tasks", "smoothsweep"): (40_800, 189),
+    ("orchestrator", "sweeps"): (29_700, 112),
+    ("tools", "benchmarks"): (3_500, 18),
+    ("tests",): (56_000, 284),
 }
 TWICE = {  # class names that a room uses for two things; the list only shrinks
     ("core", "tasks", "smoothsweep"): "Judge Stage",

@@ -35,7 +35,7 @@ TIMES = re.compile(
 )
 """Names of columns, metrics and keys that another run of the same commit has otherwise."""
 
-LIBRARIES = ("mlflow", "numpy", "optuna", "python", "ray", "torch", "torchvision")
+ENVIRONMENT = ("mlflow", "numpy", "optuna", "platform", "python", "ray", "torch", "torchvision")
 CUT: dict[str, str] = {
     "stages prior, stylegan2 *": "a StyleGAN2 is trained by tools/weights/train_generator.py",
     **dict.fromkeys(
@@ -51,8 +51,7 @@ CUT: dict[str, str] = {
     "demo mlflow * tags smoothsweep.code": "the commit",
     "demo mlflow * tags smoothsweep.told": "a digest of sentences",
     "demo mlflow * tags smoothsweep.points": "a digest of points, which have times",
-    "demo mlflow * tags smoothsweep.platform": "the machine",
-    **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in LIBRARIES},
+    **{f"demo mlflow * tags smoothsweep.{name}": "the environment" for name in ENVIRONMENT},
     "audit function *": "the library's audit is the command's, with its splits, seeds and threads",
 }
 """What was cut or changed on purpose, and why. Keys are patterns over `section key`, `*` for anything."""
