@@ -288,6 +288,19 @@ def criterion_losses(step: Step, output: Tensor | LogitsWithAuxiliary) -> tuple[
     return over_outputs(output, lambda logits: step.criterion(logits, step.labels))
 
 
+def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
+    """How many classes a batch has. Raises InputError where that is no whole number, or more than there are."""
+    wanted = batch_size // per_class
+    if batch_size % per_class:
+        raise InputError(f"batch_size: expected a multiple of images_per_class ({per_class}), got {batch_size}")
+    if classes < wanted:
+        raise InputError(
+            f"identity sampler: expected at least {wanted} classes for batches of {batch_size} with {per_class} images "
+            f"per class, got {classes}"
+        )
+    return wanted
+
+
 def hard_labels(labels: Labels) -> Tensor:
     """Labels that a defense needs as one class per image. Raises ValueError for mixed ones."""
     if isinstance(labels, MixedLabels):

@@ -14,6 +14,7 @@ from smoothsweep.core.defenses.base import (
     Defense,
     Step,
     StepLoss,
+    classes_of_batch,
     criterion_losses,
     hard_labels,
     watch,
@@ -37,19 +38,6 @@ if TYPE_CHECKING:
 
 Kernel = Literal["gaussian", "linear", "imq"]
 CocoNorm = Literal["frobenius", "spectral"]
-
-
-def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
-    """How many classes a batch has. Raises InputError where that is no whole number, or more than there are."""
-    wanted = batch_size // per_class
-    if batch_size % per_class:
-        raise InputError(f"batch_size: expected a multiple of images_per_class ({per_class}), got {batch_size}")
-    if classes < wanted:
-        raise InputError(
-            f"identity sampler: expected at least {wanted} classes for batches of {batch_size} with {per_class} images "
-            f"per class, got {classes}"
-        )
-    return wanted
 
 
 @dataclass(frozen=True, kw_only=True)

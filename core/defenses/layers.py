@@ -8,7 +8,7 @@ import math
 from collections import abc
 from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +18,13 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation, rotated
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.defenses.base import SmoothedLoss, over_outputs
-from smoothsweep.core.defenses.decoys import Ssd
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, UnalteredLogits
 from smoothsweep.core.models.inference import evaluating
 from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+
+if TYPE_CHECKING:
+    from smoothsweep.core.defenses.decoys import Ssd
 
 
 class SameHead(nn.Linear):
@@ -358,13 +360,12 @@ class ShieldedAnswers(OwnNoise, UnalteredLogits):
     fitted, logits stay as they are. Evaluation mode starts fresh draws anew.
     """
 
-    leaves = Ssd.leaves
     profiles: Tensor
     fitted: Tensor
 
     def __init__(self, classes: int, settings: Ssd) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings, self.leaves = settings, settings.leaves
         self.register_buffer("profiles", torch.zeros(classes, classes))
         self.register_buffer("fitted", torch.zeros((), dtype=torch.uint8))
         self.seed_noise(0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.func import functional_call, grad, vmap
 
-from smoothsweep.core.defenses.base import Step, over_outputs
-from smoothsweep.core.defenses.information import CocoNorm, Kernel, classes_of_batch
+from smoothsweep.core.defenses.base import Step, classes_of_batch, over_outputs
+
+if TYPE_CHECKING:
+    from smoothsweep.core.defenses.information import CocoNorm, Kernel
 
 
 def box_mask(boxes: Tensor, size: tuple[int, int]) -> Tensor:

@@ -39,10 +39,9 @@ class InceptionJudge(Judge):
     Attributes:
         weights: File of the network's weights, None for the staged file of `smoothsweep weights stage`.
         sha256: Digest of `weights`, where it is not the published file.
-        published: Which of the published files.
     """
 
-    published = ""
+    published = ""  # which of the published files
 
     weights: FilePath | None = None
     sha256: Sha256 | None = None

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from art.estimators import classification
+from art.estimators.classification import PyTorchClassifier
 
 import smoothsweep.tasks.data
 from smoothsweep.core.analysis import robustness, toy
@@ -175,14 +177,14 @@ def toolbox_elsewhere(monkeypatch):
 
     Its Auto-PGD makes a classifier of its own, which moves the model to the CPU: from there it comes back.
     """
-    estimator, perturbed = robustness._estimator, robustness.perturbed
+    perturbed = robustness.perturbed
 
-    def told(model, *given):
-        device = next(model.parameters()).device
-        made_for_elsewhere = estimator(model, *given)
-        made_for_elsewhere._device = device
-        made_for_elsewhere._model.to(device)
-        return made_for_elsewhere
+    class MadeForElsewhere(PyTorchClassifier):
+        def __init__(self, model, **given):
+            device = next(model.parameters()).device
+            super().__init__(model=model, **given)
+            self._device = device
+            self._model.to(device)
 
     def brought_back(name, model, *given, **settings):
         device = next(model.parameters()).device
@@ -190,7 +192,7 @@ def toolbox_elsewhere(monkeypatch):
         model.to(device)
         return found
 
-    monkeypatch.setattr(robustness, "_estimator", told)
+    monkeypatch.setattr(classification, "PyTorchClassifier", MadeForElsewhere)
     monkeypatch.setattr(robustness, "perturbed", brought_back)
 
 
