@@ -40,6 +40,7 @@ from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.manifests import cache_folder, locked
 from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import MAX_BYTES, as_yaml
@@ -380,8 +381,8 @@ class StoredRun:
 class Runs:
     """kind ("sweep" | "trial" | "recipe") and fingerprint -> run. Read once; `read` again after a failure.
 
-    A request that seemed lost may yet have created its run, and two drivers may both have created one. Reading keeps
-    one of them, a finished one before others and then the oldest, and deletes the rest.
+    A request that seemed lost may yet have created its run, and drivers on two machines may both have created one.
+    Reading keeps one of them, a finished one before others and then the oldest, and deletes the rest.
     """
 
     def __init__(self, client: Any, experiment_id: str) -> None:
@@ -392,12 +393,21 @@ class Runs:
     def get(self, kind: str, fingerprint: str) -> StoredRun | None:
         return self._known.get((kind, fingerprint))
 
-    def read(self) -> None:
-        """What the server has now. Memory: a few hundred bytes per run."""
+    @contextmanager
+    def alone(self, kind: str, fingerprint: str) -> Generator[None]:
+        """One process of this machine at a time, which knows the run as the server has it: nobody creates it twice."""
+        place = sha256(f"{self._experiment_id} {kind} {fingerprint}".encode()).hexdigest()[:16]
+        with locked(cache_folder(), f"mlflow.{place}"):
+            self._known.pop((kind, fingerprint), None)
+            self.read(f"tags.`{KEYS[kind]}` = '{fingerprint}'")
+            yield
+
+    def read(self, only: str = "") -> None:
+        """What the server has now: a few hundred bytes per run. only: MLflow's filter, where not all is read."""
         known: dict[tuple[str, str], StoredRun] = {}
         doubles: dict[str, str] = {}  # run that is one too many -> the one that is kept
         parents: dict[str, str] = {}  # run -> its parent
-        oldest_first = {"max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
+        oldest_first = {"filter_string": only, "max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
         for run in pages(self._client.search_runs, [self._experiment_id], **oldest_first):
             info, data = run.info, run.data
             new = StoredRun(
@@ -419,7 +429,7 @@ class Runs:
                     self._client.delete_run(child)
             elif parent in doubles:
                 self._client.set_tag(child, PARENT, doubles[parent])
-        self._known = known
+        self._known = {**self._known, **known} if only else known
 
     def create(
         self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None

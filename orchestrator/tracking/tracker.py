@@ -146,11 +146,10 @@ class Tracker:
 
     def sweep_run(self, name: str, tags: dict[str, str]) -> str:
         """The parent run of this sweep: found by its tag, else created. Returns its id."""
-        run = self._runs.get("sweep", name)
         tags = {"mlflow.source.name": "smoothsweep", STRATEGY: self._strategy, **provenance_tags(), **tags}
-        if run is None:
-            run = self._runs.create("sweep", name, name, tags)
-        elif run.status != "RUNNING":
+        with self._runs.alone("sweep", name):
+            run = self._runs.get("sweep", name) or self._runs.create("sweep", name, name, tags)
+        if run.status != "RUNNING":
             self._client.update_run(run.run_id, status="RUNNING")
         self._runs.write(run, tags)
         with scratch() as folder:
@@ -168,9 +167,17 @@ class Tracker:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
         self.store.check_there()  # MLflow would make its folders anew
         self._runs.bring_back("trial", trial.id)
+        if not self._is_finished(trial):
+            with self._runs.alone("trial", trial.id):
+                if not self._is_finished(trial):
+                    self._record_trial(trial, parent, failure)
+
+    def _is_finished(self, trial: Trial) -> bool:
         run = self._runs.get("trial", trial.id)
-        if run is not None and run.status == "FINISHED":
-            return
+        return run is not None and run.status == "FINISHED"
+
+    def _record_trial(self, trial: Trial, parent: str, failure: str | None) -> None:
+        run = self._runs.get("trial", trial.id)
         row = trial_row(trial, self.store, failure)
         points = trial_points(trial, row, self.store)
         params = {"seed": str(trial.seed), **recipe_params(trial, row)}
@@ -329,7 +336,9 @@ class Tracker:
             for one in means:
                 self._runs.bring_back("recipe", one.id)
                 if not self._holds(one):
-                    self._record_recipe(one, parent)
+                    with self._runs.alone("recipe", one.id):
+                        if not self._holds(one):
+                            self._record_recipe(one, parent)
                 self.progress()
             self._runs.read()
             if all(map(self._holds, means)):

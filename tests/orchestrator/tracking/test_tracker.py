@@ -1,11 +1,13 @@
 """A sweep in MLflow: a run for the sweep, for every trial, for every recipe over its seeds; none of it twice."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import parse_qs
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import ViewType
 from mlflow_look import doubled, files, look, record, reported, text_of
 
 from smoothsweep.orchestrator.planning.trial import trials_of
@@ -153,11 +155,16 @@ def test_a_run_that_was_cut_off_is_completed_without_doubles(load, store, uri, f
 def test_doubles_of_lost_requests_and_of_other_drivers_are_removed(load, store, uri, finished):
     loaded = load()
     trials = finished(loaded)
-    trackers = [Tracker(uri, store=store, experiment="tiny", loaded=loaded) for _ in range(2)]
-    for tracker in trackers:  # both looked before either wrote
-        parent = tracker.sweep_run("tiny", {})
-        for trial in trials:
-            tracker.record(trial, parent)
+    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
+    parent = tracker.sweep_run("tiny", {})
+    for trial in trials:
+        tracker.record(trial, parent)
+    client, kinds = look(uri)
+    (sweep,) = kinds["sweep"]
+    another = client.create_run(sweep.info.experiment_id, tags=sweep.data.tags)
+    for run in kinds["trial"]:
+        client.set_tag(run.info.run_id, "mlflow.parentRunId", another.info.run_id)
+        client.create_run(sweep.info.experiment_id, tags=run.data.tags)
     assert [len(runs) for runs in look(uri)[1].values()] == [2, 4, 0]
     record(loaded, store, trials)
     _, kinds = look(uri)
@@ -237,6 +244,24 @@ def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, f
     client, kinds = look(uri)
     assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
     assert not doubled(client, [run for runs in kinds.values() for run in runs])
+
+
+def test_two_drivers_that_record_at_once_create_each_run_once(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    drivers = [Tracker(uri, store=store, experiment="tiny", loaded=loaded) for _ in range(2)]
+
+    def work(tracker):
+        parent = tracker.sweep_run("tiny", {})
+        for trial in trials:
+            tracker.record(trial, parent)
+        tracker.close_sweep(parent, trials)
+
+    with ThreadPoolExecutor(len(drivers)) as both:
+        list(both.map(work, drivers))
+    client, kinds = look(uri)
+    experiments = [client.get_experiment_by_name("tiny").experiment_id]
+    assert len(client.search_runs(experiments, run_view_type=ViewType.ALL)) == sum(map(len, kinds.values())) == 5
 
 
 def runs(uri):
