@@ -147,12 +147,11 @@ class Tracker:
     def sweep_run(self, name: str, tags: dict[str, str]) -> str:
         """The parent run of this sweep: found by its tag, else created. Returns its id."""
         tags = {"mlflow.source.name": "smoothsweep", STRATEGY: self._strategy, **provenance_tags(), **tags}
-        with self._runs.alone("sweep", name):
+        with self._runs.alone("sweep", name), scratch() as folder:
             run = self._runs.get("sweep", name) or self._runs.create("sweep", name, name, tags)
-        if run.status != "RUNNING":
-            self._client.update_run(run.run_id, status="RUNNING")
-        self._runs.write(run, tags)
-        with scratch() as folder:
+            if run.status != "RUNNING":
+                self._client.update_run(run.run_id, status="RUNNING")
+            self._runs.write(run, tags)
             write_provenance(self._loaded, folder)
             self._client.log_artifacts(run.run_id, str(folder))
         return run.run_id
@@ -248,7 +247,8 @@ class Tracker:
         for key, value in experiment.items():
             self._client.set_experiment_tag(self._experiment_id, key, value)
         if trials and (inputs := dataset_inputs(trials[0], self.store)):
-            self._client.log_inputs(parent, datasets=inputs)
+            with self._runs.alone("sweep", self.experiment):
+                self._client.log_inputs(parent, datasets=inputs)
         self.progress()
         ids = {trial.id: run.run_id for trial in trials if (run := self._runs.get("trial", trial.id))}
         wanted = [one for one in candidates(of_sweep, verdicts, models) if one.trial.id in ids]
