@@ -24,7 +24,7 @@ from smoothsweep.core.readers.files import MIB, open_regular, too_large
 from smoothsweep.core.text import quoted
 
 if TYPE_CHECKING:
-    import pandas as pd  # whoever reads no rows needs none of it
+    import pandas as pd  # loaded by `read_rows` alone
 
 _MAGIC = b"PAR1"
 _SCHEMA = b"ARROW:schema"

@@ -87,13 +87,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     kind, network, content = _embedder(source)
     words = network if kind == NETWORK else KINDS[kind].words
     opened = open_embedder(kind, network, content, {}, torch.device("cpu"), where=str(source))
-    size = opened.side or reading.image_size
-    if size is None and kind == NETWORK:
-        size = EMBEDDERS[network].size or OWN_SIZE
-    if size is None:
-        raise InputError(f"--image-size: expected the side in pixels that {words} was trained at, got none")
-    if reading.image_size not in (None, size):
-        raise InputError(f"--image-size: expected {size}, which {source} takes, got {reading.image_size}")
+    size = _side(opened.side, kind, network, source, reading)
     embed = Embedding(opened, image_size=size, normalisation=normalised(reading), where=str(source))
     embed.check_side()
     people = load_labelled(gallery.people, size=size, bits=reading.bits)
@@ -112,13 +106,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
             f"{source}: expected an embedder that tells the people of the gallery apart, got {share:.1%} of "
             f"{len(hits)} photographs (chance {chance:.1%}): are the faces framed as it was trained?"
         )
-    threshold = gallery.threshold
-    if threshold is None:
-        if gallery.strangers is None:
-            expected = "expected it, or --public, whose people are strangers to the gallery, got neither"
-            raise InputError(f"--threshold: {expected}")
-        strangers = load_unlabelled(gallery.strangers, size=size, limit=MOST_STRANGERS, bits=reading.bits)
-        threshold = threshold_of(similarities(embed(strangers), templates, owners))
+    threshold = _threshold(gallery, embed, templates, owners, bits=reading.bits)
     recogniser = Recogniser(
         embedder=content,
         kind=kind,
@@ -167,6 +155,30 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     )
     if opened.remark:
         screen.out(f"{source.name}: {opened.remark}")
+
+
+def _side(stated: int | None, kind: str, network: str, source: Source, reading: Reading) -> int:
+    """The side in pixels that an embedder is shown. stated: what its file says. Raises InputError."""
+    size = stated or reading.image_size
+    if size is None and kind == NETWORK:
+        size = EMBEDDERS[network].size or OWN_SIZE
+    if size is None:
+        words = KINDS[kind].words
+        raise InputError(f"--image-size: expected the side in pixels that {words} was trained at, got none")
+    if reading.image_size not in (None, size):
+        raise InputError(f"--image-size: expected {size}, which {source} takes, got {reading.image_size}")
+    return size
+
+
+def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor, *, bits: int | None) -> float:
+    """The cosine from which on a face is accepted: what was said, else what strangers show. Raises InputError."""
+    if gallery.threshold is not None:
+        return gallery.threshold
+    if gallery.strangers is None:
+        expected = "expected it, or --public, whose people are strangers to the gallery, got neither"
+        raise InputError(f"--threshold: {expected}")
+    strangers = load_unlabelled(gallery.strangers, size=embed.image_size, limit=MOST_STRANGERS, bits=bits)
+    return threshold_of(similarities(embed(strangers), templates, owners))
 
 
 def _embedder(source: Source) -> tuple[str, str, bytes]:

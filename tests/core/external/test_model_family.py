@@ -240,7 +240,7 @@ def test_what_is_no_archive_is_none_and_onnx_goes_by_its_name(tmp_path):
 
 
 def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
-    """Whoever renames one can no longer open what was imported yesterday."""
+    """A renamed file could not be opened where it was imported before."""
     files = {
         "torchscript": "program.torchscript",
         "torch_export": "program.pt2",

@@ -70,6 +70,7 @@ if os.fork() == 0:
 print("goes on", file=sys.stderr)
 interrupts.check()
 """
+# What waits for a cluster may swallow the error that ends it: the run ends all the same.
 LOST = f"""
 lost = ('the Ray cluster is lost: its head is gone',)
 threading.Timer(0.2, interrupts.end_for_lost_cluster, lost).start()
