@@ -20,7 +20,6 @@ import re
 import sqlite3
 import ssl
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.arguments import option
 from smoothsweep.core.cards import read_card
+from smoothsweep.core.deadline import run_within
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Budget, ForeignModel
 from smoothsweep.core.held import held, is_held
@@ -143,11 +143,6 @@ class KeptAnswers:
             base.execute("UPDATE agreed SET asked = asked + 1, next = ?", (turn + 1 / per_second,))
         time.sleep(max(0.0, turn - time.time()))
 
-    def give_turn_back(self) -> None:
-        """Take a query off the count that never left this machine."""
-        with self._open() as base:
-            base.execute("UPDATE agreed SET asked = max(0, asked - 1)")
-
     @contextmanager
     def _open(self) -> Generator[sqlite3.Connection]:
         if not self.path.is_file():
@@ -156,27 +151,18 @@ class KeptAnswers:
             yield base
 
 
-class NoResponse(Exception):
-    """No answer that can be read. The message is a few words; left: whether something of the request was sent."""
-
-    def __init__(self, words: str, *, left: bool) -> None:
-        super().__init__(words)
-        self.left = left
-
-
 def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str]) -> bytes:
     """The answer, at most a byte more than MOST_BYTES. Redirects are not followed: pictures go to the one place named.
 
-    Every attempt takes its turn, and counts unless nothing of it left this machine. It ends after ATTEMPTS of at most
-    TIMEOUT_S each, and the pauses between them. Raises InputError, one line, where nothing answers with status 200, and
-    where the budget is spent.
+    Every attempt takes its turn, and counts. It ends after ATTEMPTS of at most TIMEOUT_S each, and the pauses between
+    them. Raises InputError, one line, where nothing answers with status 200, and where the budget is spent.
     """
     reason = ""
     for attempt in range(ATTEMPTS):
         kept.take_turn(url)
         pause = min(LONGEST_PAUSE_S, 0.5 * 2**attempt)
-        try:
-            status, retry_after, answer = _within(TIMEOUT_S, url, body, headers)
+        try:  # requests limits each wait for bytes, not their sum, nor looking a name up
+            status, retry_after, answer = run_within(TIMEOUT_S, lambda: _exchange(url, body, headers))
             if status == 200:
                 return answer
             reason = f"status {status}"
@@ -184,10 +170,8 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
                 raise InputError(f"{url}: expected an answer with status 200, got {reason}")
             if (asked := (retry_after or "").strip()).isascii() and asked.isdigit():  # seconds, within reason
                 pause = LONGEST_PAUSE_S if len(asked) > 4 else min(LONGEST_PAUSE_S, max(pause, float(asked)))
-        except NoResponse as error:
-            reason = str(error)
-            if not error.left:
-                kept.give_turn_back()
+        except OSError as error:  # those of requests, of files of authorities, and of the deadline
+            reason = _reason(error)
         if attempt + 1 < ATTEMPTS:
             time.sleep(pause)
     raise InputError(
@@ -196,36 +180,10 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
     )
 
 
-def _within(seconds: float, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None, bytes]:
-    """Status, `Retry-After` and body of one POST, within so many seconds in all. Raises NoResponse.
-
-    requests limits each wait for bytes, not their sum, nor looking a name up; so the thread that waits is left alone.
-    """
-    from concurrent.futures import Future
-
-    answer: Future[tuple[int, str | None, bytes]] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(_exchange(url, body, headers, until=deadline, seconds=seconds))
-        except Exception as error:  # told where it is asked
-            answer.set_exception(error)
-
-    deadline = time.monotonic() + seconds
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        return answer.result(seconds)
-    except TimeoutError:
-        raise NoResponse(f"no complete answer within {seconds:g} s", left=True) from None
-
-
-def _exchange(
-    url: str, body: bytes, headers: Mapping[str, str], *, until: float, seconds: float
-) -> tuple[int, str | None, bytes]:
+def _exchange(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str | None, bytes]:
+    """Status, `Retry-After` and body of one POST. Raises OSError, which requests' own errors are."""
     import requests
-    from requests import exceptions
     from requests.adapters import HTTPAdapter
-    from urllib3.exceptions import NewConnectionError
 
     class Trusting(HTTPAdapter):
         """Trusts the machine's authorities beside Mozilla's, or those alone that the user names."""
@@ -235,35 +193,19 @@ def _exchange(
             super().init_poolmanager(*given, ssl_context=context, **named)
 
     authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
-    try:
-        with requests.Session() as session:
-            session.trust_env = False
-            session.verify = authorities or True
-            session.mount("https://", Trusting())
-            asked = {"Connection": "close", "Accept-Encoding": "identity", **headers}
-            how: dict[str, Any] = {"timeout": seconds, "stream": True, "allow_redirects": False}
-            with session.post(url, data=body, headers=asked, **how) as response:
-                content = bytearray()
-                for block in response.iter_content(2**12) if response.status_code == 200 else ():
-                    content += block
-                    if time.monotonic() > until:
-                        raise exceptions.Timeout
-                    if len(content) > MOST_BYTES:
-                        break
-                return response.status_code, response.headers.get("Retry-After"), bytes(content[: MOST_BYTES + 1])
-    except exceptions.SSLError as error:
-        raise NoResponse(f"no secure connection: {_reason(error)}", left=False) from None
-    except exceptions.Timeout as error:
-        left = not isinstance(error, exceptions.ConnectTimeout)
-        raise NoResponse(f"no complete answer within {seconds:g} s", left=left) from None
-    except exceptions.ConnectionError as error:
-        if isinstance(getattr(error.args[0] if error.args else None, "reason", None), NewConnectionError):
-            raise NoResponse(f"no connection: {_reason(error)}", left=False) from None
-        raise NoResponse(f"an answer that breaks off or is no HTTP: {_reason(error)}", left=True) from None
-    except exceptions.RequestException as error:
-        raise NoResponse(f"an answer that is damaged: {_reason(error)}", left=True) from None
-    except OSError as error:  # a file of authorities that is not there
-        raise NoResponse(f"no connection: {first_sentence(error)}", left=False) from None
+    with requests.Session() as session:
+        session.trust_env = False
+        session.verify = authorities or True
+        session.mount("https://", Trusting())
+        asked = {"Connection": "close", "Accept-Encoding": "identity", **headers}
+        how: dict[str, Any] = {"timeout": 2 * TIMEOUT_S, "stream": True, "allow_redirects": False}
+        with session.post(url, data=body, headers=asked, **how) as response:
+            content = bytearray()
+            for block in response.iter_content(2**12) if response.status_code == 200 else ():
+                content += block
+                if len(content) > MOST_BYTES:
+                    break
+            return response.status_code, response.headers.get("Retry-After"), bytes(content[: MOST_BYTES + 1])
 
 
 def _reason(error: Exception) -> str:
@@ -273,9 +215,8 @@ def _reason(error: Exception) -> str:
         if not isinstance(inner, Exception):
             break
         cause = inner
-    return shortened(
-        getattr(cause, "verify_message", None) or getattr(cause, "strerror", None) or first_sentence(cause)
-    )
+    words = getattr(cause, "verify_message", None) or getattr(cause, "strerror", None) or first_sentence(cause)
+    return shortened(f"no whole answer: {words}" if cause is not error else words)
 
 
 PREFIX, FORM = "python:", "python:MODULE:FACTORY"

@@ -7,43 +7,20 @@ import os
 import re
 import sqlite3
 import tempfile
-import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import Future, wait
+from collections.abc import Generator
 from contextlib import closing, contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from smoothsweep.core.deadline import run_within
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import move, write_file
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
 from smoothsweep.orchestrator.store.base import Store, aside_name, report_damage
 from smoothsweep.orchestrator.store.manifests import cache_folder, locked
-
-Result = TypeVar("Result")
-
-
-def run_within(seconds: float, work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises; TimeoutError after so many seconds.
-
-    The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the
-    process. In the caller's own thread a library's wait for the network would be deaf to signals.
-    """
-    future: Future[Result] = Future()
-
-    def attempt() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=attempt, name="deadline", daemon=True).start()
-    if not wait([future], seconds).done:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return future.result()
 
 
 @contextmanager
