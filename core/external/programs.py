@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ONNX = 2 * 2**30  # bytes of a protocol buffer
 WITHOUT_CONVERTER = "gradients come back through an ONNX model only where onnx2torch is installed"
-LEAST_OPSET = 9  # the first that onnx2torch knows
+NOT_CONVERTED = "onnx2torch, by which gradients come back, does not know this graph; another opset may help"
 AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
 CHANNELS = {3: "", 1: "grey"}
 ONNX_DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}  # else as torch calls them: tensor(uint8)
@@ -329,10 +329,10 @@ def load_onnx(program: BinaryIO, settings: dict[str, Any], device: torch.device)
     if len(inputs) != 1 or len(outputs) != 1 or len(shape) != 4:
         return Loaded(answer=run, facts=facts)
     network = _network(content, device) if settings["convert"] else None
-    if network is None and find_spec("onnx2torch"):
-        facts["remark"] = _why_not(content) if settings["convert"] else ""
-    elif network is None:
+    if network is None and not find_spec("onnx2torch"):
         facts["remark"] = WITHOUT_CONVERTER
+    elif network is None and settings["convert"]:
+        facts["remark"] = NOT_CONVERTED
     if network is not None and settings["compare"] and not _agree(network, run, facts, device):
         network = None
     return Loaded(answer=network or run, facts={**facts, "differentiable": network is not None})
@@ -377,35 +377,6 @@ def _network(content: bytes, device: torch.device) -> nn.Module | None:
         return convert(onnx.load_model_from_string(content)).to(device).eval().requires_grad_(False)
     except Exception:  # whatever a graph makes the converter stumble on: scores remain
         return None
-
-
-def _why_not(content: bytes) -> str:
-    """What onnx2torch lacks to make a network of the graph, and by which opset it would not."""
-    import onnx
-
-    model = onnx.load_model_from_string(content)
-    stated = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
-    operators = {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}
-    lacking = _lacking(operators, stated)
-    if not lacking:
-        return ""
-    known = next((opset for opset in range(stated - 1, LEAST_OPSET - 1, -1) if not _lacking(operators, opset)), None)
-    reason = f"onnx2torch, by which gradients come back, has no {', '.join(lacking)} of opset {stated}"
-    return f"{reason}: export the model with opset {known}" if known else reason
-
-
-def _lacking(operators: set[str], opset: int) -> list[str]:
-    """The standard operators among these that onnx2torch does not know in the version that they have in an opset."""
-    import onnx
-    from onnx2torch.node_converters.registry import get_converter
-
-    missing = []
-    for name in sorted(operators):
-        try:
-            get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
-        except (NotImplementedError, onnx.defs.SchemaError):
-            missing.append(name)  # nothing is swallowed: that one of the two lacks it is the answer
-    return missing
 
 
 def _agree(network: nn.Module, run: Any, facts: Mapping[str, Any], device: torch.device) -> bool:
