@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import check_level
 
 
 def fleiss_kappa(votes: ArrayLike) -> float | None:
@@ -36,20 +35,7 @@ def fleiss_kappa(votes: ArrayLike) -> float | None:
 
 
 LEAST_FOR_INTERVAL = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Correlation:
-    """A rank correlation of two orders of the same recipes.
-
-    Attributes:
-        value: The correlation in [-1, 1], NaN if either side gives all recipes one value.
-        low, high: None where `value` is NaN or there are fewer than `LEAST_FOR_INTERVAL` recipes.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,23 +43,23 @@ class RankAgreement:
     """How well a cheap attack, the proxy, orders recipes as the full attack does.
 
     Attributes:
-        kendall: Kendall's tau-b.
+        kendall: Kendall's tau-b in [-1, 1], NaN if either side gives all recipes one value.
+        low, high: Its 95 % interval, None where it is NaN or there are fewer than `LEAST_FOR_INTERVAL` recipes.
+        k: How many recipes count as the best.
         top_overlap: Share of the best k by the full attack that the proxy's best k hold, in [0, 1]; by chance it is k /
-            n.
-        verdict: "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
+            the number of recipes.
+        verdict: "agree" if the interval lies above 0, "disagree" if below, else "inconclusive".
     """
 
-    kendall: Correlation
+    kendall: float
+    low: float | None
+    high: float | None
     k: int
     top_overlap: float
-    n: int
-    level: float
     verdict: str
 
 
-def rank_agreement(
-    proxy: ArrayLike, full: ArrayLike, *, k: int = 3, level: float = 0.95, resamples: int = 2000, seed: int
-) -> RankAgreement:
+def rank_agreement(proxy: ArrayLike, full: ArrayLike, *, k: int = 3, resamples: int = 2000, seed: int) -> RankAgreement:
     """How alike the leak [recipes] by a proxy and by the full attack rank the same recipes; small is best in both.
 
     k: how many count as the best, 1 to n. The intervals are bootstrap percentiles over recipes, widened where
@@ -84,21 +70,14 @@ def rank_agreement(
     """
     cheap, dear = np.asarray(proxy, dtype=np.float64), np.asarray(full, dtype=np.float64)
     _check(cheap, dear, k)
-    check_level(level)
-    n = len(cheap)
-    draws = np.random.default_rng(seed).integers(n, size=(resamples, n))
-    kendall = _kendall(cheap, dear, draws, level)
-    verdict = "inconclusive"
-    if kendall.low is not None and kendall.high is not None:
-        verdict = "agree" if kendall.low > 0 else "disagree" if kendall.high < 0 else verdict
-    return RankAgreement(
-        kendall=kendall,
-        k=k,
-        top_overlap=top_overlap(cheap, dear, k=k),
-        n=n,
-        level=level,
-        verdict=verdict,
-    )
+    draws = np.random.default_rng(seed).integers(len(cheap), size=(resamples, len(cheap)))
+    kendall = float(_tau_b(cheap[None], dear[None])[0])
+    low, high, verdict = None, None, "inconclusive"
+    if not np.isnan(kendall) and len(cheap) >= LEAST_FOR_INTERVAL:
+        low, high = _interval(kendall, _tau_b(cheap[draws], dear[draws]), len(cheap))
+        verdict = "agree" if low > 0 else "disagree" if high < 0 else verdict
+    overlap = top_overlap(cheap, dear, k=k)
+    return RankAgreement(kendall=kendall, low=low, high=high, k=k, top_overlap=overlap, verdict=verdict)
 
 
 def top_overlap(proxy: ArrayLike, full: ArrayLike, *, k: int) -> float:
@@ -112,18 +91,14 @@ def top_overlap(proxy: ArrayLike, full: ArrayLike, *, k: int) -> float:
     return float(np.minimum(_places(cheap, k), _places(dear, k)).sum() / k)
 
 
-def _kendall(cheap: np.ndarray, dear: np.ndarray, draws: np.ndarray, level: float) -> Correlation:
-    value, n = float(_tau_b(cheap[None], dear[None])[0]), len(cheap)
-    if np.isnan(value) or n < LEAST_FOR_INTERVAL:
-        return Correlation(value=value, low=None, high=None)
-    resampled = _tau_b(cheap[draws], dear[draws])
-    tail = (1 - level) / 2
+def _interval(value: float, resampled: np.ndarray, n: int) -> tuple[float, float]:
+    tail = (1 - _LEVEL) / 2
     ends = np.nanquantile(resampled, [tail, 1 - tail]) if not np.isnan(resampled).all() else [value, value]
     half = -special.ndtri(tail) * np.sqrt(0.437 / (n - 4))  # Fieller's variance
     half_step = 2 / (n * (n - 1))  # values between the steps of the coefficient do not occur
     low = np.tanh(np.arctanh(max(value - half_step, half_step - 1)) - half)
     high = np.tanh(np.arctanh(min(value + half_step, 1 - half_step)) + half)
-    return Correlation(value=value, low=float(min(ends[0], low, value)), high=float(max(ends[1], high, value)))
+    return float(min(ends[0], low, value)), float(max(ends[1], high, value))
 
 
 def _tau_b(x: np.ndarray, y: np.ndarray) -> np.ndarray:

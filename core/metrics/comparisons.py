@@ -3,8 +3,7 @@
 What two recipes share under a seed or a class drops out of their difference. How far it varies is modelled in
 `verdicts`, which also decides what that allows to be told.
 
-The correction is Bonferroni's, made in a single step, so that an interval, its p-value and its verdict always say the
-same: the interval leaves 0 out if and only if the p-value is at most 1 - level, and then the verdict is told. The
+The correction is Bonferroni's, made in a single step, so that an interval and its verdict always say the same. The
 chance of one or more false verdicts among all pairs (the family-wise error) stays below 1 - level. Holm's steps and the
 max-t bootstrap would tell a few more pairs; but the one has no intervals that agree with its verdicts, and the other
 gains 2 to 3 % of an interval's width for answers that change with the order of recipes.
@@ -24,7 +23,7 @@ each of them, and one that rests on the attack that looks strongest pays for hav
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +34,6 @@ from smoothsweep.core.metrics.verdicts import (
     INCONCLUSIVE,
     LEAST_SEEDS,
     Bonferroni,
-    Correction,
     Dunnett,
     Errors,
     Verdict,
@@ -53,8 +51,6 @@ class Pair:
 
     Attributes:
         low, high: Simultaneous interval of the difference; None for one seed.
-        p: P-value of this comparison alone.
-        p_corrected: P-value corrected for all pairs; both None for one seed, and where they were not asked for.
         verdict: Which way the interval points, "higher" or "lower" (first against second), or "inconclusive".
     """
 
@@ -63,8 +59,6 @@ class Pair:
     difference: float
     low: float | None
     high: float | None
-    p: float | None
-    p_corrected: float | None
     verdict: Verdict
 
 
@@ -95,9 +89,8 @@ def compare_recipes(
     among: int = 1,
     span: float | None = None,
     reference: str | None = None,
-    p_values: bool = True,
 ) -> Comparisons:
-    """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
+    """All pairwise differences of recipes with simultaneous intervals and verdicts that agree with them.
 
     Args:
         values: Recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every
@@ -107,7 +100,6 @@ def compare_recipes(
         span: The most that two values can differ by, which no interval leaves; None where nothing bounds them.
         reference: The recipe that the others are compared with first of all; its pairs are a family of their own, with
             Dunnett's quantile for as many as they are, and with the guard of `crossed_effects`.
-        p_values: False leaves them out, which take most of the time; intervals and verdicts are the same.
 
     Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
@@ -119,22 +111,17 @@ def compare_recipes(
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
     gaps = np.where(np.abs(gaps) <= _ROUNDING * np.abs(cells).max(), 0.0, gaps)
-    halves = alone = corrected = np.full(len(gaps), np.nan)
-    seeds, counted = cells.shape[1], max(len(gaps), among)
+    halves = np.full(len(gaps), np.nan)
+    seeds = cells.shape[1]
     if seeds >= LEAST_SEEDS:
-        errors, every = difference_errors(cells, first, second), Bonferroni(comparisons=counted)
-        others = max(len(names) - 1, among)
-        planned = (first == names.index(reference)) | (second == names.index(reference)) if reference in names else None
-        family = Dunnett(comparisons=others, recipes=others + 1)
-
-        def corrected_for(found: Callable[[Correction], np.ndarray]) -> np.ndarray:
-            return found(every) if planned is None else np.where(planned, found(family), found(every))
-
-        halves = corrected_for(lambda correction: errors.half_widths(gaps, 1 - level, correction))
-        if p_values:
-            alone = errors.p_values(gaps)
-            corrected = corrected_for(lambda correction: errors.p_values(gaps, correction))
-    columns = zip(first, second, gaps, halves, alone, corrected, strict=True)
+        errors = difference_errors(cells, first, second)
+        halves = errors.half_widths(gaps, 1 - level, Bonferroni(comparisons=max(len(gaps), among)))
+        if reference in names:
+            planned = (first == names.index(reference)) | (second == names.index(reference))
+            others = max(len(names) - 1, among)
+            family = Dunnett(comparisons=others, recipes=others + 1)
+            halves = np.where(planned, errors.half_widths(gaps, 1 - level, family), halves)
+    columns = zip(first, second, gaps, halves, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
         pairs=tuple(_pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns),
@@ -216,10 +203,8 @@ def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
     return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
 
 
-def _pair(
-    first: str, second: str, gap: float, half: float, p: float, corrected: float, *, seeds: int, span: float | None
-) -> Pair:
-    """NaN in `half` or a p-value: one seed, or too few numbers for an interval."""
+def _pair(first: str, second: str, gap: float, half: float, *, seeds: int, span: float | None) -> Pair:
+    """NaN in `half`: one seed, or too few numbers for an interval."""
     most = np.inf if span is None else span
     low, high = (None, None) if np.isnan(half) else (max(float(gap - half), -most), min(float(gap + half), most))
     return Pair(
@@ -228,8 +213,6 @@ def _pair(
         difference=float(gap),
         low=low,
         high=high,
-        p=None if np.isnan(p) else float(p),
-        p_corrected=None if np.isnan(corrected) else float(corrected),
         verdict=verdict(low, high, seeds=seeds),
     )
 
@@ -263,24 +246,20 @@ class Recommendation:
         probability_best: Probability of each allowed recipe to be the best, sums to 1: a share of resamples around the
             observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
             `level`, since resamples are not corrected for how many recipes there are; None for one seed.
-        comparisons: Comparisons among all recipes, None for fewer than two.
     """
 
     best: str | None
     allowed: tuple[str, ...]
     runners_up: tuple[str, ...]
     probability_best: dict[str, float] | None
-    comparisons: Comparisons | None
 
 
 def recommend(
     leak: Mapping[str, ArrayLike],
+    comparisons: Comparisons | None,
     *,
     accuracy: Mapping[str, float] | None = None,
     min_accuracy: float | None = None,
-    reference: str | None = None,
-    comparisons: Comparisons | None = None,
-    span: float | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int,
@@ -289,29 +268,23 @@ def recommend(
 
     Args:
         leak: Recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
+        comparisons: Of all these recipes, whose verdicts say which leaks can be told apart; None for fewer than two.
         accuracy: Recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
             taken at the mean accuracy: the uncertainty of accuracy itself does not enter.
-        reference: As in `compare_recipes`.
-        comparisons: Comparisons of all these recipes, where known already, as of leaks under the strongest attack; None
-            to make them here.
-        span: As in `compare_recipes`.
 
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_level(level)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
-    of_compared = comparisons
-    if of_compared is None and len(names) > 1:
-        of_compared = compare_recipes(leak, level=level, reference=reference, span=span, p_values=False)
     if not kept:
-        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=of_compared)
+        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())
     tied: set[str] = set()
-    if of_compared is not None:
-        unclear = [{pair.first, pair.second} for pair in of_compared.pairs if pair.verdict == INCONCLUSIVE]
+    if comparisons is not None:
+        unclear = [{pair.first, pair.second} for pair in comparisons.pairs if pair.verdict == INCONCLUSIVE]
         tied = set().union(*(pair for pair in unclear if allowed[best] in pair)) - {allowed[best]}
         tied &= set(allowed)
     shares = _probability_best(allowed, cells, resamples, seed)
@@ -320,7 +293,6 @@ def recommend(
         allowed=allowed,
         runners_up=tuple(allowed[i] for i in np.argsort(means, kind="stable") if allowed[i] in tied),
         probability_best=_at_most(level, shares, allowed[best], tied) if shares and tied else shares,
-        comparisons=of_compared,
     )
 
 

@@ -7,7 +7,6 @@ point that is worse in every objective. It is exact here: a sweep in two dimensi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,37 +17,19 @@ from smoothsweep.core.errors import InputError
 Direction = Literal["max", "min"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Frontier:
-    """The points that no other beats in both accuracy and leak.
-
-    Attributes:
-        allowed: Indices of the points that meet the constraint, ascending.
-        members: Indices of the allowed points that no allowed point dominates, by falling accuracy, on a tie by rising
-            leak, then by index; points that agree in every objective are all members.
-    """
-
-    members: tuple[int, ...]
-    allowed: tuple[int, ...]
-
-
 def accuracy_leak_frontier(
-    accuracy: ArrayLike,
-    leak: ArrayLike,
-    *,
-    min_accuracy: float | None = None,
-    others: ArrayLike | None = None,
-    other_directions: Sequence[Direction] = (),
-) -> Frontier:
-    """Pareto set of accuracy (larger is better) and leak (smaller is better) among points of enough accuracy.
+    accuracy: ArrayLike, leak: ArrayLike, *, min_accuracy: float | None = None
+) -> tuple[int, ...]:
+    """Indices of the points of enough accuracy that no other such point beats in both accuracy and leak.
+
+    By falling accuracy, on a tie by rising leak, then by index; points that agree in both are all members.
 
     Args:
         accuracy, leak: [n], finite.
         min_accuracy: Points below it are left out; equal to it is enough.
-        others: [n, k] further objectives with their k `other_directions`, e.g. calibration error with ("min",). No
-            points at all, or none accurate enough, give an empty frontier.
 
-    Raises InputError for shapes that do not match, values that are not finite, or an unknown direction.
+    No points at all, or none accurate enough, give an empty frontier. Raises InputError for shapes that do not match
+    or values that are not finite.
     """
     columns = [np.asarray(accuracy, dtype=np.float64), np.asarray(leak, dtype=np.float64)]
     count = len(columns[0]) if columns[0].ndim == 1 else -1
@@ -56,20 +37,15 @@ def accuracy_leak_frontier(
         raise InputError(
             f"frontier: expected accuracy and leak of one length, got {columns[0].shape} and {columns[1].shape}"
         )
-    extra = np.zeros((count, 0)) if others is None else np.asarray(others, dtype=np.float64)
-    if extra.ndim != 2 or len(extra) != count:
-        raise InputError(f"frontier: expected further objectives [{count}, k], got shape {list(extra.shape)}")
     if not count:
-        return Frontier(members=(), allowed=())
+        return ()
     if min_accuracy is not None and not np.isfinite(min_accuracy):
         raise InputError(f"frontier: min_accuracy: expected a finite number or None, got {min_accuracy}")
-    points = np.column_stack([*columns, extra])
-    directions = ("max", "min", *other_directions)
-    costs = _costs(points, directions)
-    allowed = np.arange(count) if min_accuracy is None else np.flatnonzero(points[:, 0] >= min_accuracy)
+    costs = _costs(np.column_stack(columns), ("max", "min"))
+    allowed = np.arange(count) if min_accuracy is None else np.flatnonzero(columns[0] >= min_accuracy)
     members = allowed[_undominated(costs[allowed])]
-    ordered = sorted(members.tolist(), key=lambda index: (*costs[index, :2], index))
-    return Frontier(members=tuple(ordered), allowed=tuple(allowed.tolist()))
+    ordered = sorted(members.tolist(), key=lambda index: (*costs[index], index))
+    return tuple(ordered)
 
 
 def pareto_mask(points: ArrayLike, directions: Sequence[Direction]) -> np.ndarray:

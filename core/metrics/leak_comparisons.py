@@ -100,28 +100,6 @@ class Ends:
         return p_values
 
 
-def reductions(
-    leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None, among: int = 1
-) -> dict[str, Bounded]:
-    """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less. The numbers that
-    `leak_comparisons` has words for, where only they are wanted.
-
-    Args:
-        level: Confidence level in (0, 1), of the intervals of all recipes together.
-        span: The most that two leaks can differ by, which no interval leaves; None where nothing bounds them.
-        among: How many recipes are compared with the baseline in all, where that is more than are given here.
-
-    Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
-    """
-    cells = LeakCells.of(leaks, level=level)
-    reference, family = number_of(baseline, leaks), against_baseline(len(leaks), among)
-    return {
-        recipe: cells.all_bounded([cells.reduction(number, reference)], family=family, span=span)[0]
-        for number, recipe in enumerate(leaks)
-        if recipe != baseline
-    }
-
-
 def number_of(baseline: str, leaks: Leaks) -> int:
     """The number of the baseline among the recipes. Raises InputError for an unknown one."""
     if baseline not in leaks:
@@ -535,7 +513,5 @@ def _pair(recipe: str, reference: str, comparison: LeakComparison) -> Pair:
         difference=-comparison.reduction,
         low=low,
         high=high,
-        p=comparison.p,
-        p_corrected=comparison.p,
         verdict=turned(verdict(comparison.low, comparison.high, seeds=comparison.seeds)),
     )

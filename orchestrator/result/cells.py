@@ -423,7 +423,7 @@ class Summary:
         values, by_class = stacked(mine, kept, shared, spec.sign)
         comparisons = leaks.pairs if leaks is not None and leaks.by_pair else None
         if comparisons is None and len(values) > 1:
-            comparisons = compare_recipes(values, level=LEVEL, reference=baseline, span=spec.span, p_values=False)
+            comparisons = compare_recipes(values, level=LEVEL, reference=baseline, span=spec.span)
         return Evidence(
             metric=metric,
             sign=spec.sign,
@@ -434,14 +434,7 @@ class Summary:
             comparisons=comparisons,
             leaks=leaks,
             choose=lambda: recommend(
-                values,
-                accuracy=enough,
-                min_accuracy=self.min_test_acc,
-                reference=baseline,
-                comparisons=comparisons,
-                span=spec.span,
-                level=LEVEL,
-                seed=SEED,
+                values, comparisons, accuracy=enough, min_accuracy=self.min_test_acc, level=LEVEL, seed=SEED
             ),
         )
 
@@ -569,7 +562,7 @@ class Summary:
         if shared and len(kept) > 1:
             values, _ = stacked(measured, kept, shared)
             span = metric_of(metric).span
-            together = compare_recipes(values, level=LEVEL, among=among, span=span, p_values=False)
+            together = compare_recipes(values, level=LEVEL, among=among, span=span)
             for pair in (together.between(row, str(other)) for row in kept if row != str(other)):
                 mine = pair.second if pair.first == str(other) else pair.first
                 found[int(mine)] = compared(pair, len(shared), turn=1 if pair.first == mine else -1)

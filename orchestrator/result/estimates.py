@@ -173,7 +173,7 @@ def compare(spec: Metric, mine: Seeds, reference: Seeds, *, among: int) -> Compa
         return NOTHING
     hits, _ = rates([cell[seed] for cell in (mine, reference) for seed in shared])
     sides = dict(zip(("mine", "reference"), np.split(hits, 2), strict=True))
-    (pair,) = compare_recipes(sides, level=LEVEL, among=among, span=spec.span, p_values=False).pairs
+    (pair,) = compare_recipes(sides, level=LEVEL, among=among, span=spec.span).pairs
     return compared(pair, len(shared))
 
 

@@ -243,8 +243,8 @@ def decide(summary: Summary) -> Decision:
     front: tuple[str, ...] = ()
     if len(places):
         leak = evidence.sign * places[summary.primary].to_numpy(float)
-        frontier = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=floor)
-        front = tuple(places["recipe"].iloc[list(frontier.members)])
+        members = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=floor)
+        front = tuple(places["recipe"].iloc[list(members)])
     known = Decision(
         rows=rows,
         best=None,

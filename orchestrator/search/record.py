@@ -233,8 +233,8 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
     if not places:
         return []
     keys, points = list(places), np.array(list(places.values()))
-    frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
-    members = np.array(frontier.members)
+    floor = loaded.sweep.accuracy_needed
+    members = np.array(accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=floor))
     if len(members) > loaded.reaudit.recipes:  # on a tie those that leak less
         best = np.lexsort((points[members, 1], -crowding(points[members])))[: loaded.reaudit.recipes]
         members = members[np.sort(best)]

@@ -12,7 +12,7 @@ from scipy import special, stats
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN, compare_recipes, difference_errors, is_kept, reaudit
-from smoothsweep.core.metrics.leak_comparisons import Bounded, reductions
+from smoothsweep.core.metrics.leak_comparisons import Bounded, compare_leaks
 from smoothsweep.core.metrics.looks import Looks, leaving, settled
 from smoothsweep.core.metrics.power import (
     QUICKSTART,
@@ -374,7 +374,7 @@ def test_the_difference_that_is_told_is_found_in_four_of_five_sweeps(seeds, clas
     assert (gaps > halves).mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.8 * 0.2 / draws))
     assert halves.mean() == pytest.approx(found.half, rel=0.06)
     for leaks, gap, half in zip(cells[:8], gaps, halves, strict=False):
-        shipped = reductions(named(leaks), baseline="r0")["r1"]
+        shipped = compare_leaks(named(leaks), baseline="r0").verdicts["r1"]
         assert (shipped.low, shipped.high) == pytest.approx((gap - half, gap + half))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "search"))
 
-from smoothsweep.core.metrics.leak_comparisons import reductions
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trial import trials_of
@@ -53,7 +53,7 @@ def expected(recipes, seeds, error):
         LABELS[one]: {loss: [[leak(one, loss, seed)] for seed in range(41, 41 + seeds)] for loss in LOSSES}
         for one in (0.0, *recipes)
     }
-    return reductions(leaks, baseline=LABELS[0.0], level=1 - error, among=len(CHANGES) - 1, span=1.0)
+    return compare_leaks(leaks, baseline=LABELS[0.0], level=1 - error, among=len(CHANGES) - 1, span=1.0).verdicts
 
 
 def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
@@ -68,7 +68,7 @@ def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
         one, other = found[LABELS[alpha]], told[seeds][LABELS[alpha]]
         assert (one.comparison.seeds, one.answer) == (seeds, answer)
         ends = [one.comparison.reduction, one.comparison.low, one.comparison.high]
-        assert ends == pytest.approx([other.value, other.low, other.high])
+        assert ends == pytest.approx([other.reduction, other.low, other.high])
         verdict = summary.verdict(LABELS[alpha])
         assert verdict.seeds == seeds and (verdict.word == "reduces") == (answer == "told")
         assert [verdict.reduction, verdict.low, verdict.high] == pytest.approx(ends)

@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.leak_comparisons import reductions
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
@@ -24,7 +24,7 @@ def by_hand(looks, recipes=tuple(CHANGES)):
         leaks = {
             str(one): {loss: [[leak(one, loss, seed)] for seed in seeds] for loss in LOSSES} for one in [0.0, *pending]
         }
-        told = reductions(leaks, baseline="0.0", level=1 - error, among=len(recipes) - 1, span=1.0)
+        told = compare_leaks(leaks, baseline="0.0", level=1 - error, among=len(recipes) - 1, span=1.0).verdicts
         for one in [0.0, *pending]:
             got[one] = number
         pending = [
