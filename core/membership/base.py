@@ -34,7 +34,6 @@ class Evidence:
         inside: Whether a shadow model was trained on the image, bool [models, n].
         right_over_views: Whether the target's label is right for shifted and mirrored copies, bool [copies, n].
         right_over_noise: Whether it is right under noise, weakest noise first, bool [levels, n].
-        losses: The image's loss after each epoch of the target's training, float64 [epochs, n].
     """
 
     labels: np.ndarray[Any, np.dtype[np.int64]]
@@ -44,7 +43,6 @@ class Evidence:
     inside: Flags | None = None
     right_over_views: Flags | None = None
     right_over_noise: Flags | None = None
-    losses: Numbers | None = None
 
 
 def log_odds(logits: ArrayLike, labels: ArrayLike) -> Numbers:
@@ -81,8 +79,8 @@ def _split(logits: ArrayLike, labels: ArrayLike) -> tuple[Numbers, Numbers]:
     return true, table
 
 
-Access = Literal["labels", "scores", "training"]
-"""What the attacker sees: the target's labels, its scores, or the losses of its training as well."""
+Access = Literal["labels", "scores"]
+"""What the attacker sees of the target."""
 
 LEAST_SHADOWS = 4
 """Shadow models, so that two were trained with an image and two without it."""

@@ -186,9 +186,7 @@ class Measured:
     def metrics(self) -> dict[str, float | None]:
         """`membership_*` numbers; None for attacks that were not made, and rates that so few images cannot show."""
         metrics: dict[str, float | None] = {}
-        for name, attack in MEMBERSHIP_ATTACKS.items():
-            if attack.access == "training":
-                continue
+        for name in MEMBERSHIP_ATTACKS:
             pair = self.split(name) if name in self.scores else None
             metrics[f"membership_{name}_auc"] = roc_auc(*pair) if pair else None
             metrics[f"membership_{name}_tpr_fpr1"] = tpr_at(*pair, RATES["fpr1"]) if pair else None

@@ -64,23 +64,6 @@ class LossPerClass(Loss):
         return standardised_by_class(present(evidence.phi, "phi")[0], evidence.labels)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossTrace(MembershipAttack):
-    """The interquartile range of the image's loss over the epochs of training: which images are exposed.
-
-    The owner alone has these losses. Large where the loss fell late. Source: arXiv 2411.05743.
-    """
-
-    title = "spread of the loss over training"
-    cites = ("pollock2024free",)
-    access = "training"
-    needs = ("losses",)
-
-    def score(self, evidence: Evidence) -> Numbers:
-        low, high = np.percentile(present(evidence.losses, "losses"), [25, 75], axis=0)
-        return np.asarray(high - low, dtype=np.float64)
-
-
 def standardised_by_class(scores: Numbers, labels: np.ndarray) -> Numbers:
     """Scores [n] minus the mean of their class, over its standard deviation (all images, members or not)."""
     standardised = np.empty_like(scores)
@@ -342,7 +325,6 @@ _OWN: dict[str, type[MembershipAttack]] = {
     "rmia_offline": RmiaOffline,
     "bavaria_t": BavariaT,
     "bavaria_n": BavariaN,
-    "loss_trace": LossTrace,
 }
 
 MEMBERSHIP_ATTACKS: dict[str, type[MembershipAttack]] = with_plugins("membership", _OWN, MembershipAttack, _same_title)

@@ -85,8 +85,6 @@ def evidence(memory, seed=0, noise=0.0):
     target = answers(draw, MEMBER, hard, memory, labels)
     shadows = np.stack([answers(draw, one, hard, memory, labels) for one in inside])
     views = margins(target[:1] + draw.normal(size=(20, IMAGES, CLASSES)) * 4, labels) > 0
-    epochs = np.linspace(0, 1, 9)[:, None]
-    fallen = np.where(MEMBER, 3 * (1 - epochs) * (memory > 0), 0.0) + draw.normal(size=(9, IMAGES)) * 0.1
     return Evidence(
         labels=labels,
         phi=log_odds(target, labels),
@@ -95,7 +93,6 @@ def evidence(memory, seed=0, noise=0.0):
         inside=inside,
         right_over_views=views,
         right_over_noise=views[:10],
-        losses=3 + fallen,
     )
 
 
@@ -130,8 +127,8 @@ def test_missing_evidence_is_one_line(name):
     assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
 
 
-SHOWN = {"right_over_views": 0, "right_over_noise": 0, "phi": 1, "margin": 1, "shadow_phi": 1, "inside": 1, "losses": 2}
-"""Part of the evidence -> who has it: anybody who gets labels, who gets scores, or the owner alone."""
+SHOWN = {"right_over_views": 0, "right_over_noise": 0, "phi": 1, "margin": 1, "shadow_phi": 1, "inside": 1}
+"""Part of the evidence -> who has it: anybody who gets labels, or who gets scores."""
 
 
 def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
@@ -140,7 +137,7 @@ def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
     assert all(isinstance(title, str) and len(title) > 5 for title in titles) and len(set(titles)) == len(titles)
     for kind in MEMBERSHIP_ATTACKS.values():
         shown = max(SHOWN[part] for part in kind.needs)
-        assert ("labels", "scores", "training")[shown] == kind.access and kind.cites
+        assert ("labels", "scores")[shown] == kind.access and kind.cites
         assert kind().shadows == (not {"shadow_phi", "inside"}.isdisjoint(kind.needs))
         assert 1 <= kind.since <= VERSION
 
@@ -396,7 +393,6 @@ def evidence_of_by_hand(models, uneven=0):
         inside=inside,
         right_over_views=draw.random((7, IMAGES_BY_HAND)) < 0.5,
         right_over_noise=draw.random((5, IMAGES_BY_HAND)) < 0.5,
-        losses=draw.exponential(size=(6, IMAGES_BY_HAND)),
     )
 
 
@@ -479,7 +475,6 @@ def test_thresholds_and_labels():
         for label in (0, 1, 2):
             expected[label == LABELS_BY_HAND] = stats.zscore(scores[label == LABELS_BY_HAND])
         assert make_membership_attack(name).scores(given) == pytest.approx(expected)
-    assert make_membership_attack("loss_trace").scores(given) == pytest.approx(stats.iqr(given.losses, axis=0))
     for name, flags in (("label_views", given.right_over_views), ("label_distance", given.right_over_noise)):
         assert make_membership_attack(name).scores(given) == pytest.approx(flags.sum(axis=0) / len(flags))
 
