@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 
 from pydantic import Discriminator, Field, PlainValidator, SerializeAsAny, Tag, create_model, model_validator
 
-from smoothsweep.core.attacks.registry import attack_class, rename_earlier_parameters
+from smoothsweep.core.attacks.registry import attack_class
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.core.bounds import Count, FilePath, Seed
 from smoothsweep.core.data.base import DataKind
@@ -280,7 +280,7 @@ def read_attack(raw: Any) -> AnyAttack:
         raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
     refuse_broken("attacks", raw.get("kind"))  # what is not named is our own
     attack_class(kind := raw.get("kind", DEFAULT_KIND))  # refuses an unknown one
-    return attack_model(kind).model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(raw)})
+    return attack_model(kind).model_validate({"kind": DEFAULT_KIND, **raw})
 
 
 @cache

@@ -23,7 +23,6 @@ from smoothsweep.core.files import replacing, write_file
 
 DIGEST = "sha256"  # in the header of a tensor file; before the content of a checkpoint
 _HEAD_BYTES = len("sha256 ") + 64 + len("\n")
-_ZIP = b"PK\x03\x04"  # a checkpoint from before there were checksums
 
 
 def save_class(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -73,8 +72,8 @@ def load_checkpoint(path: Path) -> dict[str, Any] | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    state = memoryview(content)[0 if content.startswith(_ZIP) else _HEAD_BYTES :]
-    if not content.startswith((_ZIP, _head(state))):
+    state = memoryview(content)[_HEAD_BYTES:]
+    if not content.startswith(_head(state)):
         return _thrown_away(path)
     try:
         return torch.load(io.BytesIO(state), weights_only=True, map_location="cpu")

@@ -129,9 +129,6 @@ ATTACKS: dict[str, type[Attack]] = with_plugins(
     _parts_of_others,
 )
 
-EARLIER_NAMES = {"loot_size": "reconstruction_size"}
-"""Renamed parameters, in the sweep files of earlier versions: name then -> name now."""
-
 PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, part in attack.own_parts.items()}}
 """All parts, those that attacks of other packages bring too."""
 
@@ -153,15 +150,7 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
 
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
-    return build(attack_class(kind), rename_earlier_parameters(parameters), what=f"attack {kind}", prefix="attack.")
-
-
-def rename_earlier_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The same parameters, those by an earlier name under their present one. Raises InputError where both are given."""
-    for earlier, name in EARLIER_NAMES.items():
-        if {earlier, name} <= parameters.keys():
-            raise InputError(f"attack.{name}: expected it once, got it as {earlier} too, its earlier name")
-    return {EARLIER_NAMES.get(key, key): value for key, value in parameters.items()}
+    return build(attack_class(kind), parameters, what=f"attack {kind}", prefix="attack.")
 
 
 def access_needed(attack: Attack) -> Access:

@@ -278,15 +278,6 @@ class Judge:
         """
         raise NotImplementedError  # asked only of judges that have `answers`, each of which has its own
 
-    @classmethod
-    def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
-        """As `counts`, where its artifact, of an earlier version, lacks `answers` and all classes were attacked; empty
-        for what is not known then.
-
-        data: what the manifest of the private images counts, `num_train` and `num_test` among it.
-        """
-        return {}
-
     def plan(self, builder: StageBuilder, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""
         inputs: dict[str, Any] = {role: role for role in self.reads if role in (RECONSTRUCTIONS, "target")}

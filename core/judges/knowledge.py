@@ -80,10 +80,6 @@ class Knowledge(ClassifierJudge):
         """Images of the attacked classes, of which the file has a row each."""
         return {"xi_train": int(answers["train"].sum()), "xi_test": int(answers["test"].sum())}
 
-    @classmethod
-    def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
-        return {f"xi_{part}": int(data[f"num_{part}"]) for part in ("train", "test") if data.get(f"num_{part}")}
-
     def check(self, sweep: Any) -> None:
         if sweep.attacked is not None and sweep.attacked * sweep.attack.selected < 2:
             raise InputError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")

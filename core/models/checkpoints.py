@@ -204,9 +204,7 @@ def _published(architecture: str, weights_url: str) -> WeightFile:
         if entry.url == weights_url:
             return entry
     prefix = Path(weights_url).stem.rsplit("-", 1)[-1]
-    return WeightFile(
-        name=architecture, url=weights_url, sha256=prefix, mebibytes=None, licence="unknown", purpose="pretrained"
-    )
+    return WeightFile(name=architecture, url=weights_url, sha256=prefix, mebibytes=None, licence="unknown")
 
 
 # Which of a file's tensors are a network's: under any prefix, in any dictionary, beside what training left there.

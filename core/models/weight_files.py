@@ -35,7 +35,6 @@ class WeightFile:
             first eight digits).
         mebibytes: The file's size.
         licence: What its use is bound to.
-        purpose: What needs the file.
     """
 
     name: str
@@ -43,7 +42,6 @@ class WeightFile:
     sha256: str
     mebibytes: float | None
     licence: str
-    purpose: str
 
     @property
     def file_name(self) -> str:
@@ -71,7 +69,6 @@ def _imagenet(name: str, stem: str, mebibytes: float, sha256: str) -> WeightFile
         sha256=sha256,
         mebibytes=mebibytes,
         licence="torchvision, BSD-3-Clause; trained on ImageNet, whose terms allow non-commercial research",
-        purpose=f"{name} that starts from ImageNet (pretrained: true)",
     )
 
 
@@ -104,7 +101,6 @@ _ENTRIES = (
         sha256="281cebca8662831adb987a874bdcb36e73f5b1c6dc5ee5878f305e985625d99b",
         mebibytes=106.714,
         licence="facenet-pytorch, MIT; trained on VGGFace2, photographs of real people with terms of their own",
-        purpose="dist_face: distance between faces in FaceNet features",
     ),
     WeightFile(
         name="swag_vit_b_16",
@@ -112,7 +108,6 @@ _ENTRIES = (
         sha256="4e70ced5",
         mebibytes=330.285,
         licence="SWAG (facebookresearch), CC BY-NC 4.0: no commercial use",
-        purpose="judges.general: features of pictures of anything, no face network's",
     ),
     WeightFile(
         name="fid_inception",
@@ -122,7 +117,6 @@ _ENTRIES = (
         sha256="6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2",
         mebibytes=91.198,
         licence="pytorch-fid and TensorFlow models, Apache-2.0; trained on ImageNet",
-        purpose="FID, KID, precision, recall, density and coverage",
     ),
 )
 WEIGHT_FILES: dict[str, WeightFile] = {entry.name: entry for entry in _ENTRIES}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.cards import NetworkCard, read_network_card
+from smoothsweep.core.cards import NetworkCard, NetworkKind, read_network_card
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
@@ -21,7 +21,6 @@ from smoothsweep.core.priors.settings import (
     MobileStyleGANConfig,
     PriorFolder,
     PriorKind,
-    PriorNetworkKind,
     PriorSettings,
     RandomFace,
     ShippedPrior,
@@ -48,7 +47,7 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             make="smoothsweep.core.priors.eigenfaces:from_public",
             needs_public=True,
             networks={
-                "eigenfaces": PriorNetworkKind(
+                "eigenfaces": NetworkKind(
                     config=EigenfacesConfig, network="smoothsweep.core.priors.eigenfaces:Eigenfaces"
                 )
             },
@@ -61,10 +60,8 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             settings=PriorFolder,
             make="smoothsweep.core.priors.registry:from_files",
             networks={
-                "stylegan2": PriorNetworkKind(
-                    config=StyleGAN2Config, network="smoothsweep.core.priors.stylegan2:StyleGAN2"
-                ),
-                "held": PriorNetworkKind(config=HeldConfig, network="smoothsweep.core.priors.registry:HeldPrior"),
+                "stylegan2": NetworkKind(config=StyleGAN2Config, network="smoothsweep.core.priors.stylegan2:StyleGAN2"),
+                "held": NetworkKind(config=HeldConfig, network="smoothsweep.core.priors.registry:HeldPrior"),
             },
             cites=STYLEGAN2,
         ),
@@ -72,7 +69,7 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             settings=RandomFace,
             make="smoothsweep.core.priors.random_face:framed",
             networks={
-                "mobilestylegan": PriorNetworkKind(
+                "mobilestylegan": NetworkKind(
                     config=MobileStyleGANConfig, network="smoothsweep.core.priors.mobilestylegan:MobileStyleGAN"
                 )
             },
@@ -83,7 +80,7 @@ PRIORS: dict[str, PriorKind] = with_plugins(
     _same_network,
 )
 
-NETWORKS: dict[str, PriorNetworkKind] = {name: kind for row in PRIORS.values() for name, kind in row.networks.items()}
+NETWORKS: dict[str, NetworkKind] = {name: kind for row in PRIORS.values() for name, kind in row.networks.items()}
 """Name in prior.json -> the network, of every kind of prior."""
 
 

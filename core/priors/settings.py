@@ -77,9 +77,6 @@ class PriorSettings:
         """Raise InputError if its images do not suit a target that takes images of that side."""
 
 
-PriorNetworkKind = NetworkKind  # what a row of PRIORS calls it
-
-
 @dataclass(frozen=True, kw_only=True)
 class PriorKind:
     """One kind of prior.
@@ -94,7 +91,7 @@ class PriorKind:
     settings: type[PriorSettings]
     make: str
     needs_public: bool = False
-    networks: Mapping[str, PriorNetworkKind] = field(default_factory=dict)
+    networks: Mapping[str, NetworkKind] = field(default_factory=dict)
     cites: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:

@@ -7,8 +7,8 @@ that ours lack are the constant `resample_filter` buffers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -72,9 +72,6 @@ def initialise(network: nn.Module, seed: int) -> None:
 
 MAPPING_LEARNING_RATE = 0.01
 
-Noise = Literal["const", "none"] | Sequence[Tensor]
-"""The stored maps, no noise at all, or one tensor [N, 1, r, r] per 3x3 layer, from coarse to fine."""
-
 
 class MappingNetwork(nn.Module):
     """z -> w: normalise to unit mean square, then `mapping_layers` fully connected layers."""
@@ -115,13 +112,11 @@ class SynthesisLayer(nn.Module):
         self.noise_strength = nn.Parameter(torch.zeros(()))
         self.register_buffer("noise_const", torch.empty(side, side))
 
-    def forward(self, x: Tensor, w: Tensor, kernel: Tensor, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, w: Tensor, kernel: Tensor, noise: Tensor) -> Tensor:
         # The activation is positively homogeneous, so its gain moves ahead of it, where it costs nothing.
         gain = math.sqrt(2)
         y = modulated_conv2d(x, self.weight, self.affine(w), kernel, up=self.up, gain=gain)
-        shift = self.bias[:, None, None] * gain
-        if noise is not None:
-            shift = shift + noise * (self.noise_strength * gain)
+        shift = self.bias[:, None, None] * gain + noise * (self.noise_strength * gain)
         return bias_act(y + shift, None, gain=1.0, clamp=self.clamp)
 
 
@@ -168,10 +163,13 @@ class SynthesisNetwork(nn.Module):
         for side in config.sides:
             self.add_module(f"b{side}", SynthesisBlock(config, side=side))
 
-    def forward(self, ws: Tensor, noise: Noise = "const") -> Tensor:
-        """ws [N, num_ws, w_dim] -> images [N, 3, R, R]."""
+    def forward(self, ws: Tensor, noise: Sequence[Tensor] | None = None) -> Tensor:
+        """ws [N, num_ws, w_dim] -> images [N, 3, R, R].
+
+        noise: [N, 1, r, r] for every 3x3 layer, from coarse to fine; None: the stored maps.
+        """
         places = iter(ws.unbind(dim=1))
-        maps = self._noise_maps(noise)
+        maps = iter([layer.noise_const for layer in self.noise_layers()] if noise is None else noise)
         block = self.block(4)
         x = block.const.expand(len(ws), -1, -1, -1)
         x = block.conv1(x, next(places), self.kernel, next(maps))
@@ -193,16 +191,6 @@ class SynthesisNetwork(nn.Module):
     def noise_layers(self) -> list[SynthesisLayer]:
         """The layers that add noise, from coarse to fine."""
         return [layer for layer in self.modules() if isinstance(layer, SynthesisLayer)]
-
-    def _noise_maps(self, noise: Noise) -> Iterator[Tensor | None]:
-        layers = self.noise_layers()
-        if noise == "const":
-            return iter([layer.noise_const for layer in layers])
-        if noise == "none":
-            return iter([None] * len(layers))
-        if isinstance(noise, str) or len(noise) != len(layers):
-            raise ValueError(f"noise: expected 'const', 'none' or {len(layers)} tensors, got {noise!r}")
-        return iter(noise)
 
 
 class ConvLayer(nn.Module):
@@ -492,12 +480,12 @@ class StyleGAN2(PriorNetwork):
         w = self.mapping(z)[:, None].expand(-1, self.num_ws, -1)
         return truncate(w, self.mapping.w_avg, psi=psi, cutoff=cutoff)
 
-    def synthesize(self, w: Tensor, *, noise: Noise = "const") -> Tensor:
-        """w [n, 1 or num_ws, w_dim] -> images float32 [n, 3, R, R]. Constant noise unless told otherwise."""
-        return self.synthesis(spread_over_places(w, num_ws=self.num_ws, w_dim=self.w_dim), noise)
+    def synthesize(self, w: Tensor) -> Tensor:
+        """w [n, 1 or num_ws, w_dim] -> images float32 [n, 3, R, R], with constant noise."""
+        return self.synthesis(spread_over_places(w, num_ws=self.num_ws, w_dim=self.w_dim))
 
     def random_noise(self, n: int, generator: torch.Generator) -> list[Tensor]:
-        """Fresh noise maps N(0, 1) for `synthesize`, [n, 1, r, r] per layer, on the generator's device."""
+        """Fresh noise maps N(0, 1) for `synthesis`, [n, 1, r, r] per layer, on the generator's device."""
         sides = [layer.noise_const.shape[0] for layer in self.synthesis.noise_layers()]
         device = generator.device
         return [torch.randn(n, 1, side, side, generator=generator, device=device) for side in sides]

@@ -9,7 +9,6 @@ reference ops of `NVlabs/stylegan2-ada-pytorch` (torch_utils/ops).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,9 +19,9 @@ EPSILON = 1e-8
 SLOPE = 0.2
 
 
-def fir_kernel(taps: Sequence[float] = (1, 3, 3, 1)) -> Tensor:
-    """The separable low-pass filter [len(taps), len(taps)] with unit sum."""
-    line = torch.tensor(taps, dtype=torch.float32)
+def fir_kernel() -> Tensor:
+    """The separable low-pass filter [4, 4] with unit sum."""
+    line = torch.tensor((1, 3, 3, 1), dtype=torch.float32)
     square = torch.outer(line, line)
     return square / square.sum()
 

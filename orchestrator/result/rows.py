@@ -132,8 +132,6 @@ def image_counts(trial: Trial, store: Store) -> dict[str, int]:
         path = None if kind is None else store.file(stage, kind.answers)
         if kind is not None and path is not None:
             counts |= kind.counts(read_rows(path), {role: source.config for role, source in stage.inputs.items()})
-        elif kind is not None and known and as_inversion(trial.settings).classes == "all":
-            counts |= kind.counts_of_all(known)
         if stage.name in ("target", "imported") and known.get("num_train"):
             counts["train_acc"] = int(known["num_train"])
     return {images_column(key): count for key, count in counts.items() if key in BY_KEY}

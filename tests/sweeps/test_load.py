@@ -12,13 +12,9 @@ from hypothesis import example as tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.registry import ATTACKS, EARLIER_NAMES, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, load_sweep, read_yaml, shipped_sweeps
-from tests.core.attacks.examples import example
-from tests.tiny import write_tiny
 
 GOOD = {
     "name": "t",
@@ -111,27 +107,6 @@ def test_a_file_beside_it_is_what_was_meant(tmp_path, monkeypatch, name, meant):
     with pytest.raises(InputError) as caught:
         load_sweep(Path(name))
     assert str(caught.value).endswith(f"; did you mean {meant!r}?")
-
-
-def fingerprints(tmp_path, *overrides):
-    sweep = load_sweep(write_tiny(tmp_path), overrides)
-    return [stage.fingerprint for trial in trials_of(sweep) for stage in trial.stages]
-
-
-@pytest.mark.parametrize(("earlier", "name"), EARLIER_NAMES.items())
-def test_a_key_by_its_earlier_name_plans_the_same_stages(tmp_path, earlier, name):
-    now = fingerprints(tmp_path, f"attack.{name}=24")
-    assert fingerprints(tmp_path, f"attack.{earlier}=24") == now != fingerprints(tmp_path)
-    assert fingerprints(tmp_path, f"grid.attack.{earlier}=[24]") == now
-
-
-@pytest.mark.parametrize("kind", ATTACKS)
-@pytest.mark.parametrize(("earlier", "name"), EARLIER_NAMES.items())
-def test_an_attack_of_the_library_takes_both_names_and_refuses_them_together(kind, earlier, name):
-    given = {key: value for key, value in example(kind).EXAMPLE.items() if key not in (name, "kind")}
-    assert make_attack(kind, **given, **{earlier: 24}) == make_attack(kind, **given, **{name: 24})
-    with pytest.raises(InputError, match=f"attack.{name}: expected it once, got it as {earlier} too"):
-        make_attack(kind, **given, **{name: 24, earlier: 24})
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from smoothsweep.core.bounds import Count, Seed
-from smoothsweep.core.cards import NetworkCard
+from smoothsweep.core.cards import NetworkCard, NetworkKind
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorSettings
+from smoothsweep.core.priors.settings import PriorKind, PriorSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ PARTS = PriorKind(
     settings=PartsFit,
     make="smoothsweep_example.parts:from_public",
     needs_public=True,
-    networks={"parts": PriorNetworkKind(config=PartsConfig, network="smoothsweep_example.parts:Parts")},
+    networks={"parts": NetworkKind(config=PartsConfig, network="smoothsweep_example.parts:Parts")},
     cites=(
         "@article{lee1999learning, title = {Learning the parts of objects by non-negative matrix factorization}, "
         "author = {Lee, Daniel D. and Seung, H. Sebastian}, journal = {Nature}, year = {1999}}",

@@ -84,7 +84,6 @@ def entry(name: str, server=None, *, sha256: str = "", port: int | None = None) 
         sha256=sha256 or hashlib.sha256(GOOD).hexdigest(),
         mebibytes=None,
         licence="none",
-        purpose="tests",
     )
 
 
