@@ -20,7 +20,9 @@ from pathlib import Path
 from types import ModuleType
 
 from smoothsweep.core.errors import CodeChanged
-from smoothsweep.core.tree import TREE
+
+TREE = Path(__file__).resolve().parent.parent
+"""Where this source tree lies: the folder that holds core, tasks, sweeps and orchestrator."""
 
 ROOMS = ("core", "orchestrator", "sweeps", "tasks")
 SUFFIXES = (".py", ".json")  # programs, and the descriptions of networks that come with them

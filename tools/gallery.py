@@ -26,7 +26,7 @@ from torchvision.transforms.functional import to_pil_image
 
 import smoothsweep
 from smoothsweep.core.files import write_file
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE
 
 GALLERY = TREE / "docs" / "gallery"
 LARGEST = 1_500_000

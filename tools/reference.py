@@ -26,7 +26,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE
 from smoothsweep.orchestrator.result.sweep_result import FRAMES
 from smoothsweep.sweeps.parts import attack_model
 from smoothsweep.sweeps.schema import InversionSweep, ToySweep

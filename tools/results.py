@@ -27,8 +27,8 @@ import smoothsweep
 from smoothsweep.core.files import replacing, write_file
 from smoothsweep.core.judges.columns import METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.same_code import TREE
 from smoothsweep.core.text import NBSP
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.result import format as shown
 from tools.marked import with_tables
 

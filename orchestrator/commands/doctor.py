@@ -16,8 +16,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.plugins import FAMILIES, are_broken, plugins
 from smoothsweep.core.priors.settings import SHIPPED
+from smoothsweep.core.same_code import TREE
 from smoothsweep.core.text import printable
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsRequest
 from smoothsweep.orchestrator.commands.storage import examine_store
 from smoothsweep.orchestrator.store.opening import open_store

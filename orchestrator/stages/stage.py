@@ -20,8 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.same_code import code_digest
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE, code_digest
 from smoothsweep.tasks.planned_files import content_at
 from smoothsweep.tasks.registry import Task, stage_label, task
 

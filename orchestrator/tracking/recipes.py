@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, METRICS, metric_of
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE
 from smoothsweep.orchestrator.page.tables import markdown_table, tables_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.format import ascii_text, is_null

@@ -32,7 +32,7 @@ from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.core.plugins import named
 from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.readers.tables import read_rows
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial
 from smoothsweep.orchestrator.result.format import ascii_text

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.metrics.leak_comparisons import compare_leaks
-from smoothsweep.core.tree import TREE
+from smoothsweep.core.same_code import TREE
 from tools import reference, results
 
 

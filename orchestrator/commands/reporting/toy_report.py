@@ -11,8 +11,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from smoothsweep.core.files import write_file
+from smoothsweep.core.same_code import TREE
 from smoothsweep.core.text import minus
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.page.figures.canvas import INK, Canvas
 from smoothsweep.orchestrator.page.render import figure_files, fill, trial_rows
 from smoothsweep.orchestrator.planning.trial import Trial
