@@ -53,7 +53,7 @@ def record(loaded, store, trials, failures=None, files=(), models="none", **clos
     for trial in trials:
         recorder.add(trial, (failures or {}).get(trial.id))
     recorder.finish()
-    recorder.close(list(files), failed=len(failures or {}), **closing)
+    recorder.close(trials, list(files), failed=len(failures or {}), **closing)
     assert not recorder.unwritten, recorder.unwritten
     return recorder
 

@@ -50,9 +50,8 @@ def serve_pages(request: UiRequest) -> int:
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none{REMEDY}")
     port, uri, password = _free(request.port), local_uri(store), secrets.token_urlsafe(24)
     with refusals(uri):
-        remarks, pages = follow(uri, store.root), list_sweep_pages(uri)
-    for line in remarks:
-        screen.err(line)
+        follow(uri, store.root)
+        pages = list_sweep_pages(uri)
     root = f"http://{HOST}:{port}"
     lines = [f"MLflow on {root}/ (user {USER}, password {password}; Ctrl-C ends it)"]
     for page in pages:

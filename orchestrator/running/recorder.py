@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,8 +67,7 @@ class Recorder:
         self.tracker: Tracker | None = None
         self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
         self._patience, self._error_line = patience or Patience(), error_line
-        self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
-        self._waiting: dict[str, Any] = {}  # trial id -> failure, in the order they came; REPORT -> how the sweep ended
+        self._waiting: dict[str, Any] = {}  # trial id -> (trial, failure), as they came; REPORT -> how the sweep ended
         self._refused: dict[str, int] = {}
         self._problem = ""  # the last, while MLflow is away
         self._moved_at = time.monotonic()  # when something was last written
@@ -79,9 +78,8 @@ class Recorder:
     def add(self, trial: Trial, failure: str | None = None) -> None:
         """Have the trial recorded. Returns at once."""
         with self._changed:
-            self._trials[trial.id] = trial
             self._waiting.pop(trial.id, None)
-            self._waiting[trial.id] = failure
+            self._waiting[trial.id] = trial, failure
             self._changed.notify_all()
 
     def finish(self) -> None:
@@ -92,17 +90,25 @@ class Recorder:
                 self._changed.wait(timeout=0.2)
             self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
 
-    def close(self, files: list[Path], *, failed: int, result: SweepResult | None = None, wall_s: float = 0.0) -> None:
+    def close(
+        self,
+        trials: Sequence[Trial],
+        files: Sequence[Path] = (),
+        *,
+        failed: int,
+        result: SweepResult | None = None,
+        wall_s: float = 0.0,
+    ) -> None:
         """Add the means over seeds, the report, its verdicts and the models, and end the sweep's run; after `finish`.
 
-        files, failed, result, wall_s: see `Tracker.close_sweep`.
+        The arguments are those of `Tracker.close_sweep`.
         """
         with self._changed:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                how = {"files": tuple(files), "failed": failed, "result": result, "wall_s": wall_s}
-                self._waiting[REPORT] = how
+                how = {"files": files, "failed": failed, "result": result, "wall_s": wall_s}
+                self._waiting[REPORT] = {"trials": trials, **how}
                 self._changed.notify_all()
                 self.finish()
             self._given_up = True
@@ -149,10 +155,10 @@ class Recorder:
                 self.parent = None
             tracker, parent = self.connection()
             if key == REPORT:
-                trials = tuple(self._trials.values())
-                self.remarks += tracker.close_sweep(parent, trials, **what, models=self._models)
+                self.remarks += tracker.close_sweep(parent, **what, models=self._models)
             else:
-                tracker.record(self._trials[key], parent, what)
+                trial, failure = what
+                tracker.record(trial, parent, failure)
         except (OSError, InputError, *tracking_errors()) as error:
             answers = self.tracker is not None and self.tracker.answers()
             with self._changed:

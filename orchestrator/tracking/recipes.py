@@ -137,7 +137,6 @@ class RecipeMeans:
 
     Attributes:
         id: Fingerprint of the recipe, see `recipe_id`.
-        target: Fingerprint of what was trained, whatever the seed: cells that differ in the attack alone share it.
         trials, rows: Of the finished trials, in the order of their seeds.
         metrics: Name -> mean, with name_low and name_high where one direction is better, and n_seeds.
         content: Fingerprint of the trials the means are over.
@@ -147,7 +146,6 @@ class RecipeMeans:
 
     id: str
     label: str
-    target: str
     trials: tuple[Trial, ...]
     rows: tuple[dict[str, Any], ...]
     params: dict[str, str]
@@ -182,12 +180,9 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep, tol
         values = [row[name] for row in measured if name in row]
         metrics[name] = told.get(name, math.fsum(values) / len(values))
         metrics |= {key: told[key] for key in (f"{name}_low", f"{name}_high") if key in told}
-    without_seed = Trial(cell=trials[0].cell, seed=0).stages
-    trained = next((stage for stage in without_seed if stage.name in ("target", "imported")), without_seed[0])
     return RecipeMeans(
         id=recipe_id(trials[0]),
         label=run_words(trials[0], loaded),
-        target=trained.fingerprint,
         trials=tuple(trials),
         rows=tuple(rows),
         params=recipe_params(trials[0], rows[0]),
@@ -221,7 +216,6 @@ def register(
     client: Any,
     name: str,
     wanted: Sequence[RecipeMeans],
-    recipes: Sequence[RecipeMeans],
     recommended: RecipeMeans | None,
     runs: Mapping[str, str],
     store: Store,
@@ -229,8 +223,8 @@ def register(
 ) -> list[str]:
     """Export and register what the registry does not have yet; move the alias. Returns what could not be exported.
 
-    recipes: all of them, whose leaks are told beside each other. runs: trial id -> the run that a model belongs to.
-    progress: called as long as it goes on. Calling it again adds nothing.
+    runs: trial id -> the run that a model belongs to. progress: called as long as it goes on. Calling it again adds
+    nothing.
     """
     if not wanted:
         return []
@@ -249,7 +243,7 @@ def register(
                         name,
                         source=f"runs:/{run_id}/model",
                         run_id=run_id,
-                        tags=_tags(recipe, recipes),
+                        tags=_tags(recipe),
                         description=recipe.label,
                         await_creation_for=0,
                     )
@@ -257,7 +251,7 @@ def register(
     for recipe in wanted:
         version = versions.get(recipe.trial.id)
         if version is not None and recipe not in missing:  # further seeds have changed the means
-            for key, value in _tags(recipe, recipes).items():
+            for key, value in _tags(recipe).items():
                 client.set_model_version_tag(name, version, key, value)
     best = recommended and versions.get(recommended.trial.id)
     if best:
@@ -320,20 +314,19 @@ def _exported(
     return [(one, out, errors.get(str(out), reason)) for one, out in zip(missing, outs, strict=True)]
 
 
-def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]:
-    """Who it is and what it leaks: the target's own numbers, means over seeds, and the leak under every attack."""
-    trial, row = recipe.trial, recipe.rows[0]
-    tags = {TAG_TRIAL: trial.id, "smoothsweep.recipe": recipe.label, "seed": str(trial.seed)}
-    tags |= {key: recipe.params[key] for key in recipe.params if key in KEPT_PARAMS}
+def _tags(recipe: RecipeMeans) -> dict[str, str]:
+    """Who it is and what it leaks: the target's own numbers, and the recipe's means over seeds."""
     keys = [spec.key for spec in METRICS if spec.group in ("utility", "leak") and spec.better]
-    tags |= {key: f"{row[key]:.6g}" for key in keys if row.get(key) is not None and row[key] == row[key]}
-    attacks = [other for other in recipes if other.target == recipe.target]
-    for other in attacks:
-        for key in keys:
-            if key in other.metrics and (key in ("test_acc", "ece")) <= (other is recipe):
-                where = f"/{other.params.get('attack_loss', 'attack')}" if len(attacks) > 1 else ""
-                tags[f"mean/{key}{where if key not in ('test_acc', 'ece') else ''}"] = f"{other.metrics[key]:.6g}"
-    return {**tags, "n_seeds": str(len(recipe.trials))}
+    numbers = {key: recipe.rows[0][key] for key in keys if not is_null(recipe.rows[0].get(key))}
+    numbers |= {f"mean/{key}": recipe.metrics[key] for key in keys if key in recipe.metrics}
+    return {
+        TAG_TRIAL: recipe.trial.id,
+        "smoothsweep.recipe": recipe.label,
+        "seed": str(recipe.trial.seed),
+        **{key: recipe.params[key] for key in recipe.params if key in KEPT_PARAMS},
+        **{key: f"{value:.6g}" for key, value in numbers.items()},
+        "n_seeds": str(len(recipe.trials)),
+    }
 
 
 KEPT_PARAMS = (

@@ -3,9 +3,6 @@
 Params are the same for every recipe of every sweep; what a recipe does not have is left out, never written as None.
 Numbers stand alone (`recipe_alpha`, `recipe_schedule_start`), because parallel coordinates need axes, not texts.
 Metrics carry the names of the columns of results.parquet.
-
-Runs that an earlier version of a stage, or of the user's files, has made are kept, and no longer shown as the present:
-they lose the kind that pages filter by, and say which run has taken their place.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import math
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,11 +31,11 @@ from smoothsweep.core.readers.files import read_whole
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.core.same_code import TREE
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
-from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial
+from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.rows import sweep_axes
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import cache_folder, locked
 from smoothsweep.sweeps.expand import LoadedSweep
@@ -121,31 +118,7 @@ def _text(value: Any) -> str:
     return str(value)[:TEXT_AT_MOST]
 
 
-STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"
-PHASE = "smoothsweep.phase"
-
-
-def proposal_tags(loaded: LoadedSweep, store: Store) -> dict[str, dict[str, str]]:
-    """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep.
-
-    A trial of a recipe that met more seeds later belongs to the last proposal of it; its run may be older, and say
-    otherwise.
-    """
-    if loaded.sweep.search is None:
-        return {}
-    proposed = ProposalLog(loaded, store)
-    tags: dict[str, dict[str, str]] = {}
-    for proposal in proposed.proposals():
-        rung = "full" if proposal.rung is None else str(proposal.rung)
-        rung = rung if proposal.seeds is None else f"full, {proposal.seeds} of {len(loaded.sweep.every_seed)} seeds"
-        for trial in proposed.make(proposal):
-            earlier = trial.id in tags and proposal.origin == "replication"
-            phase = {PHASE: "sweep" if proposal.seeds is None else "proxy"} if earlier else {}
-            if trial.id not in tags or earlier:
-                tags[trial.id] = {PROPOSAL: str(proposal.number), RUNG: rung, **phase}
-    return tags
-
-
+STRATEGY, PHASE = "smoothsweep.strategy", "smoothsweep.phase"
 NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
 
 
@@ -200,7 +173,7 @@ def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str
     """What runs are filtered by, beside their kind: phase, the code that made the numbers, why some are missing."""
     codes = dict.fromkeys(store.manifest(stage)["code_version"] for stage in trial.stages if store.has(stage))
     tags = {
-        "smoothsweep.phase": trial.phase,
+        PHASE: trial.phase,
         "smoothsweep.reasons": row["reasons"],
         "smoothsweep.code": ", ".join(codes),
         "mlflow.loggedArtifacts": TABLES,
@@ -229,46 +202,6 @@ def table_json(rows: Sequence[dict[str, Any]]) -> str:
     """Rows of the same columns as MLflow's pages read a table; what is not finite is null."""
     data = [[None if isinstance(v, float) and not math.isfinite(v) else v for v in row.values()] for row in rows]
     return json.dumps({"columns": list(rows[0]), "data": data})
-
-
-DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
-
-
-def dataset_inputs(trial: Trial, store: Store) -> list[Any]:
-    """Data sets of the trial's finished stages, each in its context: training, public, attack.
-
-    The digest is the stage's fingerprint, so equal digests are equal images; the source is where they lie.
-    """
-    stages = with_ancestors(trial.stages)
-    private = [stage.inputs["data"] for stage in trial.stages if stage.name in ("target", "imported")]
-    public = [stage for stage in stages if stage.name == "public"]
-    pools = [stage for stage in stages if stage.name == "pool"]
-    datasets = []
-    for context, members in (("training", private), ("public", public), ("attack", pools)):
-        datasets += [_input(stage, store, context) for stage in dict.fromkeys(members) if store.has(stage)]
-    return datasets
-
-
-def _input(stage: Stage, store: Store, context: str) -> Any:
-    """Its name (`synthetic, private`, `candidate pool of eigenfaces`), and images and labels as MLflow says tensors."""
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    manifest, pool, private = store.manifest(stage), stage.name == "pool", stage.name == "data"
-    name = f"{stage.config.get('kind', stage.name)}, {'private' if private else 'public'}"
-    facts = {key: int(value) if float(value).is_integer() else value for key, value in manifest["metrics"].items()}
-    side = stage.config.get("image_size" if pool else "size", -1)
-    images = {"type": "tensor", "tensor-spec": {"dtype": "uint8", "shape": [-1, 3, side, side]}}
-    labels = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1]}}
-    tensors = {"features": json.dumps([images]), "targets": json.dumps([labels]) if private else None}
-    dataset = Dataset(
-        name=f"candidate pool of {stage.inputs['prior'].config['kind']}" if pool else name,
-        digest=stage.fingerprint[:DIGEST],
-        source_type="local",
-        source=json.dumps({"uri": str(store.place(stage))}),
-        schema=json.dumps({"mlflow_tensorspec": tensors}),
-        profile=json.dumps({**facts, "seconds": manifest["seconds"]}),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
 
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
@@ -311,20 +244,10 @@ KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
 SEEDS = "smoothsweep.seeds"  # that the means are over
-POINTS = "smoothsweep.points"  # fingerprint of the measured points that were written into a run
 PARENT = "mlflow.parentRunId"
-REPLACED_BY = "smoothsweep.replaced_by"
-EARLIER = "earlier "  # before the kind of a run that a present one has replaced
 PAGE = 500
 NOTHING: Mapping[str, str] = {}
 PER_CALL, OTHERS_PER_CALL = 800, 100  # metrics, params and tags: MLflow takes 1,000 in all, 100 of each of the others
-
-
-def digest_of(points: Sequence[Any]) -> str:
-    """Fingerprint of points, for a tag of the run that holds them: MLflow returns infinity as another number, and NaN
-    equals nothing, so that no metric is read back to compare it. Equal points may be written twice."""
-    told = [(point.key, point.step, point.timestamp, repr(point.value)) for point in points]
-    return sha256(repr(told).encode()).hexdigest()[:12]
 
 
 def pages(search: Callable[..., Any], *asked: Any, **options: Any) -> Iterator[Any]:
@@ -357,25 +280,12 @@ class StoredRun:
     Attributes:
         status: RUNNING, FINISHED, FAILED or KILLED.
         started: Time of its start, in milliseconds.
-        name, params: Of those that were read; empty for one that was made since.
     """
 
     run_id: str
     status: str
     started: int
-    name: str = ""
-    params: Mapping[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def retired(self) -> bool:
-        """Whether a present run has replaced it."""
-        return self.tags.get(KIND, "").startswith(EARLIER)
-
-    def means_the_same(self, other: StoredRun) -> bool:
-        """Whether both have one name, and one value in every param that both have."""
-        shared = self.params.keys() & other.params.keys()
-        return bool(shared) and self.name == other.name and all(self.params[k] == other.params[k] for k in shared)
 
 
 class Runs:
@@ -410,14 +320,7 @@ class Runs:
         oldest_first = {"filter_string": only, "max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
         for run in pages(self._client.search_runs, [self._experiment_id], **oldest_first):
             info, data = run.info, run.data
-            new = StoredRun(
-                run_id=info.run_id,
-                status=info.status,
-                started=info.start_time,
-                name=info.run_name or "",
-                params=data.params,
-                tags=dict(data.tags),
-            )
+            new = StoredRun(run_id=info.run_id, status=info.status, started=info.start_time, tags=dict(data.tags))
             parents[new.run_id] = new.tags.get(PARENT, "")
             for kind, key in KEYS.items():
                 if key in new.tags and (old := known.setdefault((kind, new.tags[key]), new)) is not new:
@@ -466,30 +369,3 @@ class Runs:
         if stored is not None:
             with already_gone():
                 self._client.delete_run(stored.run_id)
-
-    def retire(self, present: Mapping[str, Collection[str]]) -> int:
-        """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
-
-        After `read`, which knows the params. present: kind of run -> fingerprints. Recipes that the sweep no longer
-        names, or that other settings were tried with, stay as they are.
-        """
-        retired = 0
-        for (kind, fingerprint), run in self._known.items():
-            mine = present.get(kind, (fingerprint,))
-            if fingerprint in mine or run.retired:
-                continue
-            heirs = (one for (of, name), one in self._known.items() if of == kind and name in mine)
-            if heir := next((one for one in heirs if one.means_the_same(run)), None):
-                self._client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
-                self._client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
-                retired += 1
-        return retired
-
-    def bring_back(self, kind: str, fingerprint: str) -> None:
-        """Have a run that was retired be shown again, where there is one: the code is what it was."""
-        run = self.get(kind, fingerprint)
-        if run is not None and run.retired:
-            self._client.set_tag(run.run_id, KIND, kind)
-            with already_gone():
-                self._client.delete_tag(run.run_id, REPLACED_BY)
-            run.tags[KIND] = kind

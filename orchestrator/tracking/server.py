@@ -269,15 +269,13 @@ def artifact_folder(root: Path, experiment: str) -> Path:
     return root / FOLDER / experiment
 
 
-def follow(uri: str, root: Path) -> list[str]:
-    """Have an SQLite database of MLflow name the artifacts of the store at `root` by where they are now.
-
-    Returns a line for each earlier place of which the artifacts are still there and not here (the database alone was
-    moved): those are left as they are. Raises sqlite3.Error.
+def follow(uri: str, root: Path) -> None:
+    """Have an SQLite database of MLflow name the artifacts of the store at `root` by where they are now; those that
+    are still in their earlier place, and not here, are left as they are. Raises sqlite3.Error.
     """
-    path, left = sqlite_path(uri), []
+    path = sqlite_path(uri)
     if path is None or not path.is_file():
-        return left
+        return
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database, database:
         for name, location in database.execute("SELECT name, artifact_location FROM experiments").fetchall():
             here = artifact_folder(root, name)
@@ -285,8 +283,7 @@ def follow(uri: str, root: Path) -> list[str]:
             if not was.startswith("file://") or not was.endswith(f"/{FOLDER}/{name}") or was == now:
                 continue
             old = Path(url2pathname(urlsplit(was).path))
-            if old.is_dir() and not here.is_dir():
-                left.append(f"MLflow: the artifacts of earlier runs of {name} are still in {old}")
+            if old.is_dir() and not here.is_dir():  # the database alone was moved, or is of several stores
                 continue
             for table, column in PLACES:
                 database.execute(
@@ -294,4 +291,3 @@ def follow(uri: str, root: Path) -> list[str]:
                     f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",
                     {"now": now, "old": was},
                 )
-    return left

@@ -45,16 +45,10 @@ from smoothsweep.orchestrator.tracking.runs import (
     KIND,
     PARENT,
     PHASE,
-    POINTS,
-    PROPOSAL,
     SEEDS,
     STRATEGY,
     Runs,
-    already_gone,
-    dataset_inputs,
-    digest_of,
     finished_at,
-    proposal_tags,
     provenance_tags,
     recipe_params,
     run_name,
@@ -127,7 +121,7 @@ class Tracker:
         self.progress: Callable[[], None] = lambda: None
         self._loaded = loaded
         self._client = server.connect(uri, ours=uri == server.local_uri(store))
-        self._remarks = follow(uri, store.root)
+        follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
 
@@ -165,7 +159,6 @@ class Tracker:
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
         self.store.check_there()  # MLflow would make its folders anew
-        self._runs.bring_back("trial", trial.id)
         if not self._is_finished(trial):
             with self._runs.alone("trial", trial.id):
                 if not self._is_finished(trial):
@@ -176,27 +169,18 @@ class Tracker:
         return run is not None and run.status == "FINISHED"
 
     def _record_trial(self, trial: Trial, parent: str, failure: str | None) -> None:
-        run = self._runs.get("trial", trial.id)
-        row = trial_row(trial, self.store, failure)
-        points = trial_points(trial, row, self.store)
-        params = {"seed": str(trial.seed), **recipe_params(trial, row)}
+        """Write it into a new run. One that is there goes: the trial had failed, or its recorder was killed; MLflow
+        writes over nothing."""
+        self._runs.drop("trial", trial.id)
+        row, name = trial_row(trial, self.store, failure), run_name(trial, self._loaded)
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
-        other = run is not None and any(run.params.get(key, value) != value for key, value in params.items())
-        if run is not None and (other or run.tags.get(POINTS) != digest_of(points)):
-            self._runs.drop("trial", trial.id)  # measured again since, or called otherwise; MLflow writes over nothing
-            run = None
-        name, started = run_name(trial, self._loaded), at - worked if at else None
-        run = run or self._runs.create("trial", trial.id, name, {PARENT: parent}, started)
-        tags = {**trial_tags(trial, row, self.store), STRATEGY: self._strategy, POINTS: digest_of(points)}
-        self._runs.write(run, tags, params, points)
-        if inputs := dataset_inputs(trial, self.store):
-            self._client.log_inputs(run.run_id, datasets=inputs)
+        run = self._runs.create("trial", trial.id, name, {PARENT: parent}, at - worked if at else None)
+        tags = {**trial_tags(trial, row, self.store), STRATEGY: self._strategy}
+        params = {"seed": str(trial.seed), **recipe_params(trial, row)}
+        self._runs.write(run, tags, params, trial_points(trial, row, self.store))
         with scratch() as folder:
             write_trial_files(trial, row, self.store, folder)
             self._client.log_artifacts(run.run_id, str(folder))
-        if run.status in ("FAILED", "KILLED") and not row["failure"]:
-            with already_gone():  # a driver that was killed left none, or another has removed it
-                self._client.delete_tag(run.run_id, "smoothsweep.failure")
         stopped = (row["failure"] or "stopped").startswith("stopped")  # on purpose: open, not failed
         status = "FINISHED" if row["status"] == "done" else "KILLED" if stopped else "FAILED"
         self._runs.end(run, status, at=run.started + worked if at else None)
@@ -212,12 +196,10 @@ class Tracker:
         wall_s: float = 0.0,
         models: str = "none",
     ) -> list[str]:
-        """Means, report, answer, models; then end the sweep's run. Returns remarks for the user.
-
-        These are of artifacts that lie elsewhere, and of models that could not be exported.
+        """Means, report, answer, models; then end the sweep's run. Returns remarks on models that cannot be exported.
 
         Args:
-            trials: Every one that was given, of which so many `failed`.
+            trials: Every one of the sweep, of which so many `failed`.
             files: Of the report.
             result: None where trials are no recipes of classifiers.
             wall_s: How long the sweep was run, all its runs together; 0 where it was not measured.
@@ -225,12 +207,8 @@ class Tracker:
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
         verdicts = Verdicts() if result is None else verdicts_of(result)
-        self._tag_proposals(trials)
+        self._tell_phases(trials)
         recipes = self._record_means(trials, verdicts.means, parent)
-        now = {"trial": {trial.id for trial in trials}, "recipe": {recipe_id(trial) for trial in trials}}
-        if retired := self._runs.retire(now):
-            gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
-            self._remarks.append(f"MLflow: {retired} {gone}")
         of_sweep = [means for means in recipes if means.trial.phase == "sweep"]
         least = [one for one in of_sweep for row in one.rows if row["trial"] in verdicts.ranked[:1]]
         self._write_verdicts(trials, verdicts, least, whole=not failed)
@@ -246,17 +224,14 @@ class Tracker:
             experiment |= _primary_metric(leak, higher=BY_KEY[leak].better == "high")
         for key, value in experiment.items():
             self._client.set_experiment_tag(self._experiment_id, key, value)
-        if trials and (inputs := dataset_inputs(trials[0], self.store)):
-            with self._runs.alone("sweep", self.experiment):
-                self._client.log_inputs(parent, datasets=inputs)
         self.progress()
         ids = {trial.id: run.run_id for trial in trials if (run := self._runs.get("trial", trial.id))}
         wanted = [one for one in candidates(of_sweep, verdicts, models) if one.trial.id in ids]
-        problems = register(self._client, self.experiment, wanted, of_sweep, best, ids, self.store, self.progress)
+        problems = register(self._client, self.experiment, wanted, best, ids, self.store, self.progress)
         started = self._client.get_run(parent).info.start_time
         ended = started + int(1000 * wall_s) if wall_s else None  # pauses between runs are no work
         self._client.set_terminated(parent, "FAILED" if failed else "FINISHED", end_time=ended)
-        return [*self._remarks, *problems]
+        return problems
 
     def _write_verdicts(
         self, trials: Iterable[Trial], verdicts: Verdicts, least: Sequence[RecipeMeans], *, whole: bool
@@ -307,15 +282,13 @@ class Tracker:
         now = {VERDICT_DIGEST: digest, VERDICT_NUMBERS: json.dumps(held, sort_keys=True)}
         self._runs.write(run, {**blank, **tags, **now}, points=points)
 
-    def _tag_proposals(self, trials: Iterable[Trial]) -> None:
-        """Which proposal of the search each trial belongs to, where its run does not say it yet."""
-        by_id = {trial.id: trial for trial in trials}
-        for trial_id, tags in proposal_tags(self._loaded, self.store).items():
-            run = self._runs.get("trial", trial_id)
-            if run is not None and run.tags.get(PROPOSAL) != tags[PROPOSAL]:
-                if PHASE in tags and trial_id in by_id:
-                    self._client.update_run(run.run_id, name=run_name(by_id[trial_id], self._loaded))
-                self._runs.write(run, tags)
+    def _tell_phases(self, trials: Iterable[Trial]) -> None:
+        """A trial of a recipe that met more seeds later is one of the sweep's, and its older run says otherwise."""
+        for trial in trials:
+            run = self._runs.get("trial", trial.id)
+            if run is not None and run.tags.get(PHASE) != trial.phase:
+                self._client.update_run(run.run_id, name=run_name(trial, self._loaded))
+                self._runs.write(run, {PHASE: trial.phase})
                 self.progress()
 
     def _record_means(
@@ -334,7 +307,6 @@ class Tracker:
             for trial in done:
                 self.record(trial, parent)
             for one in means:
-                self._runs.bring_back("recipe", one.id)
                 if not self._holds(one):
                     with self._runs.alone("recipe", one.id):
                         if not self._holds(one):
@@ -351,27 +323,15 @@ class Tracker:
         return run is not None and run.status == "FINISHED" and run.tags.get(CONTENT) == means.content
 
     def _record_recipe(self, means: RecipeMeans, parent: str) -> None:
-        """Write means where the recipe's run does not have them.
-
-        New ones join the old ones, or a run begins anew: their step is the number of seeds, and no step holds two
-        points. Those of a half-written run are the identical rows again.
-        """
+        """Write means into a new run, in the place of one that holds those of fewer seeds, or was not finished."""
         from mlflow.entities import Metric
 
-        run, seeds = self._runs.get("recipe", means.id), ", ".join(str(trial.seed) for trial in means.trials)
-        points = [Metric(name, value, means.at, len(means.trials)) for name, value in means.metrics.items()]
+        self._runs.drop("recipe", means.id)
+        seeds, name = ", ".join(str(trial.seed) for trial in means.trials), f"{means.label} · mean"
+        run = self._runs.create("recipe", means.id, name, {PARENT: parent}, means.at - means.worked)
         tags = {PHASE: means.trial.phase, NOTE: MEANS.format(seeds=seeds), "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
-        if run is not None:
-            same = run.tags.get(CONTENT) == means.content
-            fewer = len(run.tags.get(SEEDS, "").split()) < len(means.trials)
-            if run.tags.get(POINTS) != digest_of(points) if same else not fewer:
-                self._runs.drop("recipe", means.id)
-                run = None
-        if run is None:
-            of = {**tags, PARENT: parent}
-            run = self._runs.create("recipe", means.id, f"{means.label} · mean", of, means.at - means.worked)
-        now = {CONTENT: means.content, POINTS: digest_of(points), SEEDS: seeds}
-        self._runs.write(run, {**tags, **now}, means.params, points)
+        points = [Metric(name, value, means.at, len(means.trials)) for name, value in means.metrics.items()]
+        self._runs.write(run, {**tags, CONTENT: means.content, SEEDS: seeds}, means.params, points)
         self._client.log_text(run.run_id, table_json(means.rows), "seeds.json")
         self._runs.end(run, "FINISHED", at=run.started + means.worked)
 

@@ -64,9 +64,9 @@ def test_everything_is_written_in_order_and_closed_once(trials):
     recorder.add(trials[0])
     recorder.add(trials[1], "diverged")
     recorder.finish()
-    recorder.close([], failed=1)
+    recorder.close(trials, failed=1)
     assert tracker.recorded == [(trials[0].id, "parent", None), (trials[1].id, "parent", "diverged")]
-    assert tracker.closed == [("parent", 1, "none", 2)] and not recorder.unwritten
+    assert tracker.closed == [("parent", 1, "none", len(trials))] and not recorder.unwritten
     assert recorder.remarks == ["a remark"] and tracker.refreshed == 0 and tracker.parents == 1
 
 
@@ -93,7 +93,7 @@ def test_adding_returns_at_once_while_the_tracker_never_answers(trials):
         recorder.add(trial)
     assert time.monotonic() - started < 60, "adding waits for nobody"
     recorder.finish()
-    recorder.close([], failed=0)
+    recorder.close(trials, failed=0)
     assert time.monotonic() - started < 120, "the end of the sweep waits a bounded time"
     assert set(recorder.unwritten) == {*(trial.id for trial in trials), REPORT}
     never.set()
@@ -105,7 +105,7 @@ def test_a_long_outage_is_named_with_every_trial_that_is_missing(trials):
     for trial in trials:
         recorder.add(trial)
     recorder.finish()
-    recorder.close([], failed=0)
+    recorder.close(trials, failed=0)
     assert recorder.unwritten == dict.fromkeys([*(trial.id for trial in trials), REPORT], "connection refused")
     assert not tracker.recorded and not tracker.closed
 
@@ -116,7 +116,7 @@ def test_a_trial_that_is_refused_does_not_keep_the_others(trials):
     for trial in trials:
         recorder.add(trial)
     recorder.finish()
-    recorder.close([], failed=0)
+    recorder.close(trials, failed=0)
     assert [entry[0] for entry in tracker.recorded] == [trial.id for trial in trials[1:]]
     assert set(recorder.unwritten) == {trials[0].id} and tracker.closed
 

@@ -91,12 +91,6 @@ def first_written(loaded, store, server, trial, **patience):
     return recorder
 
 
-def closed(recorder):
-    recorder.finish()
-    recorder.close([], failed=0)
-    return recorder.unwritten
-
-
 def check_complete(server, name, trials, recipes):
     client, kinds = look(server.uri, name)
     assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, trials, recipes]
@@ -141,7 +135,9 @@ def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load
     assert recorder._waiting, "they are kept"
     back = threading.Thread(target=bring_back, args=(server, how))
     back.start()
-    assert not closed(recorder)
+    recorder.finish()
+    recorder.close(trials, failed=0)
+    assert not recorder.unwritten
     back.join()
     check_complete(server, how, 6, 2)
 

@@ -151,7 +151,7 @@ def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, fi
     for trial in trials[1:]:
         recorder.add(trial)
     recorder.finish()
-    recorder.close([], failed=0)
+    recorder.close(trials, failed=0)
     assert set(recorder.unwritten) == {"report", *(trial.id for trial in trials[1:])}
     for reason in recorder.unwritten.values():
         assert len(reason) < 200 and not re.search(r"SQL|INSERT|Traceback|\n", reason), reason

@@ -12,12 +12,11 @@ from mlflow_look import doubled, files, look, record, reported, text_of
 
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import trial_row
+from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import sealed
 from smoothsweep.orchestrator.tracking.recipes import recipe_id
 from smoothsweep.orchestrator.tracking.tracker import Tracker, list_sweep_pages
-from smoothsweep.tasks.registry import TASKS
-from tests.dear import first_of
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 
@@ -76,12 +75,6 @@ def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finis
     }
     assert run.data.tags["smoothsweep.phase"] == "sweep" and run.data.tags["smoothsweep.strategy"] == "grid"
     assert run.data.tags["smoothsweep.code"] == "bench", "the code that made the artifacts, not the one that records"
-    found = {i.tags[0].value: i.dataset for i in run.inputs.dataset_inputs}
-    assert set(found) == {"training", "public", "attack"}
-    data = next(stage for stage in trial.stages if stage.name == "data")
-    assert data.fingerprint.startswith(found["training"].digest)
-    assert json.loads(found["training"].source)["uri"] == str(store.path(data))
-    assert json.loads(found["training"].profile)["num_classes"] == 4 and "32" in found["training"].schema
 
 
 def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(load, store, uri, finished):
@@ -106,13 +99,11 @@ def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished)
     loaded = load(seeds=[1, 2], grid=RAMP)
     trials = finished(loaded)
     record(loaded, store, trials, result=reported(loaded, trials, store))
-    client, kinds = look(uri)
-    first = {run.info.run_id for run in kinds["recipe"]}
     wider = load(seeds=[1, 2, 3], grid=RAMP)
     trials = finished(wider)
     record(wider, store, trials, result=reported(wider, trials, store))
     client, kinds = look(uri)
-    assert {run.info.run_id for run in kinds["recipe"]} == first
+    assert len(kinds["recipe"]) == 2
     for run in kinds["recipe"]:
         mine = [t for t in trials if recipe_id(t) == run.data.tags["smoothsweep.recipe"]]
         values = [trial_row(t, store)["embedder_acc1"] for t in mine]
@@ -120,10 +111,26 @@ def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished)
         assert run.data.metrics["n_seeds"] == 3
         assert run.data.metrics["embedder_acc1_low"] < min(max(values), run.data.metrics["embedder_acc1"])
         history = client.get_metric_history(run.info.run_id, "embedder_acc1")
-        assert [point.step for point in history] == [2, 3], "a point per number of seeds, none twice"
+        assert [point.step for point in history] == [3], "those of fewer seeds have gone with their run"
         assert "seed" not in run.data.params and run.data.params["recipe_architecture"] == "resnet_small"
         table = json.loads(text_of(client, run, "seeds.json"))
         assert [row[table["columns"].index("seed")] for row in table["data"]] == [1, 2, 3]
+
+
+def test_a_recipe_that_met_more_seeds_later_has_means_over_all_of_them(load, store, uri, finished):
+    """As of a search that asks for one seed first: its trial was recorded as a proxy before the others were run."""
+    loaded = load(seeds=[1, 2], grid=RAMP)
+    trials = finished(loaded)
+    recorder = open_recorder(loaded, store, None)
+    for trial in trials:
+        recorder.add(replace(trial, phase="proxy") if trial.seed == 1 else trial)
+    recorder.finish()
+    recorder.close(trials, failed=0, result=reported(loaded, trials, store))
+    _, kinds = look(uri)
+    assert [run.data.metrics["n_seeds"] for run in kinds["recipe"]] == [2, 2]
+    assert all("embedder_acc1_low" in run.data.metrics for run in kinds["recipe"])
+    assert {run.data.tags["smoothsweep.phase"] for run in kinds["trial"]} == {"sweep"}
+    assert not [run for run in kinds["trial"] if "proxy" in run.info.run_name]
 
 
 @pytest.mark.parametrize("cut", ["create_run", "log_batch", "set_terminated"])
@@ -262,49 +269,6 @@ def test_two_drivers_that_record_at_once_create_each_run_once(load, store, uri, 
     client, kinds = look(uri)
     experiments = [client.get_experiment_by_name("tiny").experiment_id]
     assert len(client.search_runs(experiments, run_view_type=ViewType.ALL)) == sum(map(len, kinds.values())) == 5
-
-
-def runs(uri):
-    """Kind as the pages filter it -> fingerprints."""
-    client = MlflowClient(uri, uri)
-    found = {}
-    for run in client.search_runs([client.get_experiment_by_name("tiny").experiment_id]):
-        tags = run.data.tags
-        own = tags.get("smoothsweep.recipe") or tags.get("smoothsweep.trial") or "sweep"
-        found.setdefault(tags["smoothsweep.kind"], {})[own] = run
-    return found
-
-
-@pytest.mark.parametrize("kind", first_of(["judge_embedder", "target", "data"]))
-def test_runs_of_an_earlier_version_are_retired_and_come_back_with_it(kind, load, store, uri, finished, monkeypatch):
-    loaded = load(seeds=[1], grid=RAMP)
-    before = finished(loaded)
-    assert record(loaded, store, before).remarks == []
-    names = {"trial": {trial.id for trial in before}, "recipe": set(map(recipe_id, before))}
-    with monkeypatch.context() as raised:
-        raised.setitem(TASKS, kind, replace(TASKS[kind], version=TASKS[kind].version + 1))
-        later = load(seeds=[1], grid=RAMP)
-        after = finished(later)
-        assert {trial.id for trial in after}.isdisjoint(trial.id for trial in before)
-        remarks = record(later, store, after).remarks
-        found = runs(uri)
-        assert found["trial"].keys() == {trial.id for trial in after}
-        assert found["recipe"].keys() == {recipe_id(trial) for trial in after}
-        gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
-        assert remarks == [f"MLflow: {2 * len(before)} {gone}"]
-        for what in names:
-            heirs = {run.info.run_id: run for run in found[what].values()}
-            old = found[f"earlier {what}"]
-            assert old.keys() == names[what]
-            for run in old.values():
-                heir = heirs[run.data.tags["smoothsweep.replaced_by"]]
-                assert heir.data.params["recipe_alpha"] == run.data.params["recipe_alpha"]
-        assert record(later, store, after).remarks == [], "once"
-    again = load(seeds=[1], grid=RAMP)
-    record(again, store, trials_of(again))
-    found = runs(uri)
-    assert {what: set(found[what]) for what in names} == names
-    assert not [run for run in found["recipe"].values() if "smoothsweep.replaced_by" in run.data.tags]
 
 
 @pytest.fixture
