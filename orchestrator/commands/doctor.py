@@ -19,7 +19,7 @@ from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.same_code import TREE
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsRequest
-from smoothsweep.orchestrator.commands.storage import examine_store
+from smoothsweep.orchestrator.commands.storage import examine_store, refuse_bucket
 from smoothsweep.orchestrator.store.opening import open_store
 
 PACKAGES = [
@@ -48,6 +48,7 @@ def print_findings(request: DoctorRequest) -> int:
     """0 where all that is needed is there, 1 where something is missing or damaged."""
     findings = examine(request.store or "store", only_read=bool(request.store))
     if request.store:
+        refuse_bucket(request.store)
         store = open_store(request.store)
         found = examine_store(store)
         wrong = [*(f"{line}; a run makes it again" for line in found.damaged), *found.unread]

@@ -175,18 +175,18 @@ def unlink(request: LinkRequest) -> int:
 
 def _links(request: LinkRequest) -> tuple[Store, str, list[str]]:
     """A store in a folder, which need not be there, nor what it is linked to; the other's folder; the linked ones."""
-    _refuse_bucket(request.store)
+    refuse_bucket(request.store)
     store = local_store(request.store)
     return store, str(Path(request.other).expanduser().resolve()), links_of(store)
 
 
 def _local(location: str) -> Store:
     """A store in a folder, without those that it reads through. InputError for a bucket, and where there is none."""
-    _refuse_bucket(location)
+    refuse_bucket(location)
     return Store(root=open_existing_store(location).root)
 
 
-def _refuse_bucket(location: str) -> None:
+def refuse_bucket(location: str) -> None:
     if location.startswith("s3://"):
         raise InputError(f"--store {location}: expected a store in a folder, got a bucket; its service lists sizes")
 

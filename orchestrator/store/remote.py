@@ -38,7 +38,6 @@ from smoothsweep.orchestrator.store.manifests import (
     FINGERPRINT,
     Damage,
     cache_folder,
-    checksum,
     is_plain_name,
     locked,
     note_as_right,
@@ -121,22 +120,6 @@ class RemoteStore(Store):
 
     def finished(self, kind: str) -> set[str]:
         return set(self._list(kind))
-
-    def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
-        """The store's own objects, all brought here once more and thrown away."""
-        manifest = read_manifest(self.objects.read(_manifest_key(kind, fingerprint)), kind, fingerprint)
-        place = f"{_files_key(kind, fingerprint)}/{manifest['attempt']}"
-        probe = self.root / f".probe.{uuid.uuid4().hex}"
-        for name, expected in manifest["files"].items():
-            try:
-                self.objects.download(f"{place}/{name}", probe)
-                if checksum(probe) != expected:
-                    raise Damage(f"{name} differs from its checksum")
-            except FileNotFoundError:
-                raise Damage(f"{name} is missing") from None
-            finally:
-                probe.unlink(missing_ok=True)
-        return manifest
 
     def prepare(self, stages: Iterable[Stage]) -> None:
         keys = [(stage.name, stage.fingerprint) for stage in with_ancestors(list(stages))]
