@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.parts import DATA_KINDS
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from smoothsweep.sweeps.search import Reaudit, Search, SeedLooks
-from smoothsweep.sweeps.space import Dimension, Space, Values
+from smoothsweep.sweeps.space import Dimension, Values
 from smoothsweep.sweeps.training import trial_words
 
 TAGS = {*PRIORS, *DATA_KINDS, "trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
@@ -44,34 +45,34 @@ def as_inversion(sweep: Sweep) -> InversionSweep:
 _HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DOTALL)  # up to the next word of its kind
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchRecipes:
-    """Recipes by which it was checked that a search can run. Plans use them, too.
-
-    Attributes:
-        choices: Settings in which every choice of its space, and both ends of every range, occurs.
-        baseline: The recipe that it tries first, since the others are compared with it, as dotted key -> value; {}
-            where the sweep names none.
-        stated: What that recipe, completed by the sweep file, has at the keys of the space.
-    """
-
-    choices: tuple[Sweep, ...] = ()
-    baseline: dict[str, Any] = field(default_factory=dict)
-    stated: dict[str, Any] = field(default_factory=dict)
-
-
 @dataclass(kw_only=True, eq=False)
 class LoadedSweep:
-    """A checked sweep with the raw settings it came from and the comment that opens its file.
-
-    recipes: those that a search was checked by; none without a search.
-    """
+    """A checked sweep with the raw settings it came from and the comment that opens its file."""
 
     sweep: Sweep
     raw: dict[str, Any]
     intro: str
     source: str
-    recipes: SearchRecipes = field(default_factory=SearchRecipes)
+
+    @cached_property
+    def make(self) -> CellMaker:
+        """What makes its cells."""
+        return CellMaker(self)
+
+    @cached_property
+    def choices(self) -> list[Cell]:
+        """Valid recipes of a search in which every choice of its space, and both ends of every range, occurs; none of
+        another sweep. Raises InputError (one line) where some value can be in none."""
+        return _every_choice(self) if self.sweep.search else []
+
+    @cached_property
+    def first_recipe(self) -> tuple[Values, Values]:
+        """The recipe that a search tries first, since the others are compared with it, {} where the sweep names none;
+        and what it has, completed by the sweep file, at the keys of the space."""
+        space, baseline = self.search.space, self.sweep.baseline
+        named = sorted((key for key in baseline if key in space), key=lambda key: key.count("."))
+        recipe = {key: baseline[key] for key in named}
+        return recipe, _stated(self.make({**recipe, **self.sweep.combinations[0]}), self.search) if recipe else {}
 
     @property
     def search(self) -> Search:
@@ -225,12 +226,11 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     """
     if mistake := next(_mistakes(loaded.sweep), None):
         raise InputError(f"{loaded.source}: {mistake}")
-    make = CellMaker(loaded)
     chosen = loaded.sweep.cells or [{}]
-    cells = [make({**cell, **combination}) for cell in chosen for combination in loaded.sweep.combinations]
+    cells = [loaded.make({**cell, **combination}) for cell in chosen for combination in loaded.sweep.combinations]
     _refuse_repeats(loaded, cells)
     _refuse_controls_alone(loaded, cells)
-    _refuse_unread(loaded, make, cells)
+    _refuse_unread(loaded, cells)
     return cells
 
 
@@ -290,7 +290,7 @@ def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
 
 
-def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> None:
+def _refuse_unread(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Raise InputError for a prior, or public images, that no attack of the sweep reads, be it in a rung of a search.
 
     What one attack of a portfolio leaves alone another may need, so that this is said of a sweep, not of a cell.
@@ -304,7 +304,7 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
 
     if unread("prior", prior) or unread("public", public):
         rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
-        tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
+        tried = [loaded.make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
         seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
     kinds = ", ".join(dict.fromkeys(settings.attack.kind for settings in seen if settings.attack is not None))
     if unread("prior", prior):
@@ -374,33 +374,26 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
 TRIES = 40  # per value that is to be seen in a valid recipe
 
 
-def check_search(loaded: LoadedSweep) -> SearchRecipes:
-    """The recipes by which the search was seen to be able to run.
+def check_search(loaded: LoadedSweep) -> None:
+    """Raise InputError (one line) where a search could not run, or part of its space could never be tried.
 
-    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it. Raises
-    InputError (one line) where the search could not run, or part of its space could never be tried.
+    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit one.
     """
     expand(loaded)
-    search, source, attacks = loaded.search, loaded.source, loaded.sweep.combinations
-    make, choices = CellMaker(loaded), [cell.settings for cell in every_choice(loaded)]
-    named = [key for key in loaded.sweep.baseline if key in search.space]
-    baseline = {key: loaded.sweep.baseline[key] for key in sorted(named, key=lambda key: key.count("."))}
-    stated = _stated(make({**baseline, **attacks[0]}), search) if baseline else {}
-    recipe = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
-    _check_rungs(make, attacks, recipe, source)
-    return SearchRecipes(choices=tuple(choices), baseline=baseline, stated=stated)
+    _ = loaded.choices, loaded.first_recipe
+    _check_rungs(loaded, loaded.search.dimensions.sample(np.random.default_rng(loaded.search.start)))
 
 
-def every_choice(loaded: LoadedSweep) -> list[Cell]:
-    """Valid recipes of a search in which every choice of its space, and both ends of every range, occurs.
-
-    Raises InputError (one line) where some value can be in none.
-    """
-    make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
+def _every_choice(loaded: LoadedSweep) -> list[Cell]:
+    make, attack, space = loaded.make, loaded.sweep.combinations[0], loaded.search.dimensions
 
     def recipe_at(dimension: Dimension, position: float | int) -> Cell:
-        where, reason = f"{loaded.source}: search.space.{dimension.key}", ""
-        for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
+        where, reason, random = f"{loaded.source}: search.space.{dimension.key}", "", np.random.default_rng(0)
+        drawn = (
+            space.choose(lambda other: position if other is dimension else other.spread(float(random.random())))
+            for _ in range(100 * TRIES)
+        )
+        for values in itertools.islice((values for values in drawn if dimension.key in values), TRIES):
             try:
                 return make({**values, **attack})
             except InputError as error:
@@ -421,11 +414,12 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
     return cells
 
 
-def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source: str) -> None:
+def _check_rungs(loaded: LoadedSweep, values: Values) -> None:
     """Every rung is a valid attack, and another one than the full attack and the rungs before it."""
+    make, attacks, source = loaded.make, loaded.sweep.combinations, loaded.source
     full = {**values, **attacks[0]}
     seen = [(make(full).settings, "the full attack")]
-    for number, rung in enumerate(make.loaded.search.rungs):
+    for number, rung in enumerate(loaded.search.rungs):
         where = f"{source}: search.rungs.{number}"
         for attack in attacks:
             if clash := sorted(set(rung.set) & set(attack)):
@@ -450,17 +444,6 @@ def _stated(cell: Cell, search: Search) -> Values:
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
     stated = {key: dotted_value(recipe, key) for key in search.space}
     return {key: value for key, (value, there) in stated.items() if there}
-
-
-def _draws(
-    space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
-) -> Iterator[Values]:
-    """Random configurations, those with `fixed` at a position alone if it is given."""
-    drawn = (
-        space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))[0]
-        for _ in range(100 * count)
-    )
-    return itertools.islice((values for values in drawn if fixed is None or fixed.key in values), count)
 
 
 def _reason(error: InputError, source: str) -> str:

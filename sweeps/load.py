@@ -199,7 +199,7 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     intro = "\n".join(line.lstrip("#").strip() for line in opening).strip()
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=intro, source=str(path))
     if loaded.sweep.search:
-        loaded.recipes = check_search(loaded)
+        check_search(loaded)
     return loaded
 
 

@@ -181,31 +181,16 @@ class Space:
             if floor is None or value > floor:
                 yield from self._extend({**values, dimension.key: value}, depth + 1)
 
-    def choose(self, position_of: Callable[[Dimension], float | int]) -> tuple[Values, Positions]:
-        """One configuration, and its positions, by asking for the position of every dimension that exists in it."""
+    def choose(self, position_of: Callable[[Dimension], float | int]) -> Values:
+        """One configuration, by asking for the position of every dimension that exists in it."""
         values: Values = {}
-        positions: Positions = {}
         for dimension in self.dimensions:
             if dimension.exists(values):
-                positions[dimension.key] = position_of(dimension)
-                values[dimension.key] = dimension.at(positions[dimension.key], values)
-        return values, positions
+                values[dimension.key] = dimension.at(position_of(dimension), values)
+        return values
 
     def sample(self, random: np.random.Generator) -> Values:
-        return self.choose(lambda dimension: dimension.spread(float(random.random())))[0]
-
-    def positions(self, values: Values) -> Positions | None:
-        """Where a configuration lies, None if it is not in the space."""
-        positions: Positions = {}
-        for dimension in self.dimensions:
-            if dimension.exists(values) != (dimension.key in values):
-                return None
-            if dimension.key in values:
-                position = dimension.position(values[dimension.key], values)
-                if position is None:
-                    return None
-                positions[dimension.key] = position
-        return positions if set(positions) == set(values) else None
+        return self.choose(lambda dimension: dimension.spread(float(random.random())))
 
 
 def make_space(dimensions: Sequence[Dimension]) -> Space:

@@ -25,7 +25,6 @@ from smoothsweep.orchestrator.search.agenda import (
     Meter,
     forecast_of,
     hours_left,
-    refuse_small_budget,
     spent,
     write_end,
 )
@@ -68,7 +67,6 @@ def run_and_report(request: RunRequest, *, tells: bool = True) -> int:
     refuse_impossible(work)
     if request.only_judges:
         _refuse_to_attack(plan)
-    refuse_small_budget(loaded, work, store)
     confirm(plan, request, hours_left(store, loaded.sweep.name, loaded.sweep.budget))
     with ClusterSession(request.address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_named_cluster:
@@ -158,7 +156,7 @@ def _report(
         store.publish(out, loaded.sweep.name)
     if recorder is not None:
         _, wall_s = spent(store, loaded.sweep.name)
-        recorder.close(files, failed=len(failures), result=result, wall_s=wall_s)
+        recorder.close(trials, files, failed=len(failures), result=result, wall_s=wall_s)
     return out / "report.html"
 
 

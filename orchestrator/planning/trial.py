@@ -31,7 +31,6 @@ from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_li
 from smoothsweep.sweeps.expand import (
     OF_THE_ATTACKER,
     Cell,
-    CellMaker,
     LoadedSweep,
     Sweep,
     as_inversion,
@@ -337,7 +336,7 @@ class TrialMaker:
 
     def __init__(self, loaded: LoadedSweep) -> None:
         self.loaded = loaded
-        self.make = CellMaker(loaded)
+        self.make = loaded.make
         self.attacks = loaded.sweep.combinations
 
     def __call__(self, proposal: Proposal) -> list[Trial]:

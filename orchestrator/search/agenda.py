@@ -28,7 +28,7 @@ from pydantic import BaseModel, Field
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
+from smoothsweep.orchestrator.planning.plan import SearchForecast
 from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial, TrialMaker
 from smoothsweep.orchestrator.search.setup import (
     OPEN,
@@ -44,7 +44,6 @@ from smoothsweep.orchestrator.search.setup import (
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import LoadedSweep
 from smoothsweep.sweeps.search import Budget
 from smoothsweep.sweeps.space import Values
 
@@ -183,8 +182,8 @@ def search_setup(make: TrialMaker) -> Setup:
         seed=search.start,
         recipes=search.recipes,
         lag=search.lag,
-        baseline=loaded.recipes.baseline,
-        stated=loaded.recipes.stated,
+        baseline=loaded.first_recipe[0],
+        stated=loaded.first_recipe[1],
         settings=search.built_settings,
         sampler=search.sampler or "gp",
         seeds=len(loaded.sweep.every_seed),
@@ -449,34 +448,6 @@ def _forecast_of_looks(proposed: ProposalLog) -> SearchForecast | None:
         looks=tuple(make.looks.looks[look] for look in later),
         trials=len(trials),
     )
-
-
-def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
-    """Raise InputError for a budget that is smaller than the cheapest trial to run, where the store knows its cost.
-
-    plan: of the trials known, with what a search may still propose. A sweep that has spent something already is only
-    told that its budget is spent.
-    """
-    budget = loaded.sweep.budget
-    if budget is None or budget.device_hours is None or spent(store, loaded.sweep.name)[0] > 0:
-        return
-    missing = {stage.fingerprint for stage in plan.missing}
-    trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
-    works = [(stages, 1) for stages in trials if stages]
-    if not works and plan.forecast is not None and plan.forecast.steps:  # of recipes, as many trials together
-        many = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
-        recipes = ([stage for stage in stages if not store.has(stage)] for stages in plan.forecast.steps[0][1])
-        works = [(stages, many) for stages in recipes if stages]
-    held = devices_held(loaded.sweep, plan.history)
-    totals = [(plan.history.total(stages, held), trials) for stages, trials in works]
-    if not totals or any(total.rated or total.unknown for total, _ in totals):
-        return
-    cheapest = min(total.least / trials for total, trials in totals)
-    if cheapest > 3600 * budget.device_hours:
-        raise InputError(
-            f"{loaded.source}: budget.device_hours: expected at least what one trial costs, about "
-            f"{cheapest / 3600:.3g}, got {budget.device_hours:g}"
-        )
 
 
 def _samples(setup: Setup) -> list[Values]:

@@ -281,7 +281,7 @@ def groups_of(space: Space) -> np.ndarray:
 def from_shares(space: Space, shares: np.ndarray) -> Values:
     """The recipe at these shares [d]."""
     by_key = dict(zip(space.keys, shares, strict=True))
-    return space.choose(lambda dimension: dimension.spread(float(by_key[dimension.key])))[0]
+    return space.choose(lambda dimension: dimension.spread(float(by_key[dimension.key])))
 
 
 def _names(dimension: Dimension) -> int | None:
@@ -464,7 +464,7 @@ def _choice(
     for recipe in refused:
         add(recipe, TrialState.RUNNING)
     asked = study.ask(distributions).params
-    return setup.space.choose(lambda dimension: asked[dimension.key])[0], "optuna"
+    return setup.space.choose(lambda dimension: asked[dimension.key]), "optuna"
 
 
 def distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:

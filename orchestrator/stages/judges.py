@@ -58,8 +58,7 @@ def find_missing_weights(
     sweep, stops = loaded.sweep, list[dict[str, Any]]()
     if isinstance(sweep, ToySweep):
         return {"unmeasured": [], "stops": stops}
-    of_trials = {id(cell): cell.settings for cell in cells}  # of all its seeds
-    met = [as_inversion(settings) for settings in (*of_trials.values(), *loaded.recipes.choices)]
+    met = [as_inversion(cell.settings) for cell in {id(cell): cell for cell in (*cells, *loaded.choices)}.values()]
 
     def stop(weights: str | None, needed_for: str, message: str, remedy: str) -> None:
         stops.append({"weights": weights, "needed_for": needed_for, "message": message, "remedy": remedy})

@@ -37,7 +37,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
         sweep, opened = loaded.sweep, 0
         if getattr(sweep, "search", None):
-            loaded.recipes = check_search(loaded)
+            check_search(loaded)
             opened = _opened_at_once(loaded, Store(root=folder / "first"))
             work_off(loaded, store)
         if sweep.looks is not None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import searchable
 
+from smoothsweep.orchestrator.search.setup import Aims, Setup, place
 from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.search import Constraint
@@ -70,9 +71,9 @@ def test_what_is_drawn_lies_in_the_space_and_its_conditions_hold(space, seed):
 @settings(max_examples=100, deadline=None)
 def test_a_drawn_configuration_is_found_again_by_its_positions(space, seed):
     values = space.sample(np.random.default_rng(seed))
-    positions = space.positions(values)
-    assert positions is not None and set(positions) == set(values)
-    again, _ = space.choose(lambda dimension: positions[dimension.key])
+    positions = {key: by(space, key).position(value, values) for key, value in values.items()}
+    assert None not in positions.values()
+    again = space.choose(lambda dimension: positions[dimension.key])
     for key, value in values.items():
         assert again[key] == (pytest.approx(value, rel=2e-5) if isinstance(value, float) else value)
 
@@ -145,13 +146,12 @@ def by(space, key):
     return next(dimension for dimension in space.dimensions if dimension.key == key)
 
 
-def test_positions_of_what_is_not_in_the_space():
-    assert SCHEDULES.positions({"kind": "constant"}) == {"kind": 0}
-    assert SCHEDULES.positions({"kind": "constant", "at": 0.5}) is None
-    assert SCHEDULES.positions({"kind": "step", "at": 0.55}) is None
-    assert SCHEDULES.positions({"kind": "ramp", "start": 0.5, "end": 0.5}) is None
-    assert SCHEDULES.positions({}) is None
-    assert not math.isnan(SCHEDULES.positions({"kind": "ramp", "start": 0.5, "end": 0.55})["end"])
+def test_places_of_what_is_not_in_the_space():
+    setup = Setup(space=SCHEDULES, aims=Aims(objectives={}), identity=str)
+    assert place(setup, {"kind": "constant"})["kind"] == 0
+    outside = {"kind": "constant", "at": 0.5}, {"kind": "step", "at": 0.55}, {"kind": "ramp", "start": 0.5, "end": 0.5}
+    assert [place(setup, values) for values in outside] == [None] * 3
+    assert not math.isnan(place(setup, {"kind": "ramp", "start": 0.5, "end": 0.55})["end"])
 
 
 RANGE = Dimension(key="a", low=0.5, high=2.0)

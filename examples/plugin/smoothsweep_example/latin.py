@@ -24,7 +24,7 @@ def propose_latin(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcome
             order = np.random.default_rng([setup.seed, setup.space.keys.index(one.key)]).permutation(rows)
             return one.spread((int(order[number % rows]) + inner.random()) / rows)
 
-        return setup.space.choose(position)[0]
+        return setup.space.choose(position)
 
     values = setup.fresh(proposals, draw)
     return None if values is None else Proposal(number=number, values=values, origin="latin")

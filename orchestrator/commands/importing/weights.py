@@ -43,7 +43,7 @@ from smoothsweep.orchestrator.commands.requests import (
     WeightsRequest,
 )
 from smoothsweep.orchestrator.stages.judges import pretrained_architectures
-from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, every_choice, expand
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import ToySweep
 
@@ -193,7 +193,7 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
     for loaded in sweeps:
         if isinstance(loaded.sweep, ToySweep):
             continue
-        for cell in [*expand(loaded), *(every_choice(loaded) if loaded.sweep.search else [])]:
+        for cell in [*expand(loaded), *loaded.choices]:
             settings = as_inversion(cell.settings)
             judged = [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]
             names += [*pretrained_architectures(settings), *judged]

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.plan import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.trial import ProposalLog, recipe_of, trials_of
 from smoothsweep.orchestrator.search import agenda
-from smoothsweep.orchestrator.search.agenda import Agenda, Meter, forecast_of, refuse_small_budget, spent
+from smoothsweep.orchestrator.search.agenda import Agenda, Meter, forecast_of, spent
 from smoothsweep.orchestrator.search.record import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
@@ -102,18 +101,6 @@ def measured(store: Store, trials, seconds: float) -> None:
         facts = {"metrics": {}, "seconds": seconds, "inputs": inputs}
         manifest = {**facts, "stage": stage.name, "config": dict(stage.config)}
         store.commit(stage, store.draft(stage), manifest)
-
-
-def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
-    first = Agenda(ProposalLog(loaded, store)).preview()
-    refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
-    other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
-    measured(store, Agenda(ProposalLog(other, store)).preview(), 60.0)
-    with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
-        refuse_small_budget(loaded, make_plan(first, store), store)
-    store.write_note("made", "spent/1.jsonl", b'{"device_seconds": 3.0, "stage": "data"}\n')
-    refuse_small_budget(loaded, make_plan(first, store), store)  # a sweep that goes on is told otherwise
 
 
 def summary_of(loaded, store):
