@@ -36,11 +36,11 @@ def numbers_of(folder: Path, metrics: Mapping[str, float | None]) -> Numbers:
     for path in sorted(folder.iterdir()):
         if path.suffix == ".safetensors":
             tensors = load_file(path)
-            parts = {name: _row(tensor) for name, tensor in sorted(tensors.items())}
-            found |= {f"{path.name} all": _together(parts)} if path.name in LOOSE else _under(path.name, parts)
+            parts = {name: row_of(tensor) for name, tensor in sorted(tensors.items())}
+            found |= {f"{path.name} all": row_of_all(parts)} if path.name in LOOSE else _under(path.name, parts)
         elif path.suffix == ".parquet":
             rows = pd.read_parquet(path)
-            found |= _under(path.name, {name: _row(rows[name].to_numpy()) for name in rows if _counts(name, rows)})
+            found |= _under(path.name, {name: row_of(rows[name].to_numpy()) for name in rows if _counts(name, rows)})
         elif path.name in LISTS:
             found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return found
@@ -72,7 +72,7 @@ def _counts(name: str, rows: pd.DataFrame) -> bool:
     return name not in LEFT_OUT and not pd.api.types.is_string_dtype(rows[name])
 
 
-def _row(values: np.ndarray) -> list[float]:
+def row_of(values: np.ndarray) -> list[float]:
     """[size, mean, root mean square, wave] of what is finite."""
     flat = values.astype(np.float64).ravel()
     flat = flat[np.isfinite(flat)]
@@ -83,7 +83,7 @@ def _row(values: np.ndarray) -> list[float]:
     return [len(flat), *(_short(value) for value in row)]
 
 
-def _together(parts: Mapping[str, list[float]]) -> list[float]:
+def row_of_all(parts: Mapping[str, list[float]]) -> list[float]:
     """One row for many tensors, each in units of its own scale but for the mean of those."""
     scales = [max(row[2], SMALLEST) for row in parts.values()]
     size = sum(row[0] for row in parts.values())

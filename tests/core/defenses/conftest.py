@@ -56,30 +56,8 @@ def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, 
         return defense.loss(step)
 
 
-def train(defense, *, architecture="resnet_small", epochs=4, alpha=0.0, batch_size=16, lr=1e-3):
-    """A tiny training on `colours`: the model in eval mode and the facts of its last epoch, averaged."""
-    images, labels = colours()
-    model = prepared(defense, architecture)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    beside = companion(defense, model, lr=lr)
-    for epoch in range(epochs):
-        model.train()
-        draw = generator(epoch)
-        batches = defense.sampler(labels, batch_size, draw)
-        batches = batches if batches is not None else torch.randperm(len(labels), generator=draw).split(batch_size)
-        facts = []
-        for index in batches:
-            optimizer.zero_grad()
-            kwargs = {"alpha": alpha, "epoch": epoch, "epochs": epochs, "seed": epoch, "beside": beside}
-            result = take_step(defense, model, images[index], labels[index], **kwargs)
-            result.loss.backward()
-            optimizer.step()
-            facts.append({name: float(value) for name, value in result.facts.items()})
-    return model.eval(), {name: sum(f[name] for f in facts) / len(facts) for name in facts[0]}
-
-
 @pytest.fixture
 def tools():
     """The helpers above, as one object."""
-    helpers = (generator, colours, prepared, companion, take_step, train)
+    helpers = (generator, colours, prepared, companion, take_step)
     return SimpleNamespace(**{helper.__name__: helper for helper in helpers})

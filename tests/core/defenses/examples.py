@@ -6,7 +6,7 @@ numbers. What is not the rule, where it is not: FACTS: what its epochs record; P
 batches; NOT_ON: small architectures that it refuses; CHANGES_RECIPE; NEEDED, ALPHA: parameters, and the smoothing, that
 all of TRAVEL is tried with; IN_A_FILE: another example, as a sweep file has it; COUNTED: parameters under which
 training images are counted otherwise; UNSMOOTHED: parameters under which its own losses are not smoothed; ON_RANKS:
-parameters with which two ranks train.
+parameters with which two ranks train; MORE: as TRAVEL, values beyond it whose numbers are kept.
 """
 
 from smoothsweep.core.defenses.registry import DEFENSES
@@ -152,6 +152,7 @@ class random_erasing:
         "fill": ({}, "mean"),
         "colour": ({}, [1.0, -1.0, 0.0]),
     }
+    MORE = {"fill": ({}, "random")}
 
 
 class skip_removal:

@@ -1,5 +1,7 @@
 """What every defense is held to; label smoothing and its schedules; defenses that change labels; DP-SGD."""
 
+import json
+import os
 import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -11,56 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.defenses.base import (
-    Defense,
-    MixedLabels,
-    SmoothedLoss,
-    hard_labels,
-    over_outputs,
     smoothed_cross_entropy,
     smoothed_targets,
 )
-from smoothsweep.core.defenses.dp_sgd import DpSgd, epsilon, steps_of_epoch
+from smoothsweep.core.defenses.dp_sgd import DpSgd, epsilon
 from smoothsweep.core.defenses.labels import PLAIN, recipe_words
 from smoothsweep.core.defenses.registry import DEFENSES, make_defense, restore_weights
 from smoothsweep.core.defenses.schedules import RETURNING, AlphaSchedule, alpha_at, validate_schedule
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.result.format import ascii_text
 from tests.core.defenses.examples import EXAMPLES, example, told
-
-LOGITS = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
-LABELS = torch.tensor([0, 1, 2, 3, 4, 0])
-
-
-@pytest.mark.parametrize("alpha", [0.1, 0.0, -0.05])
-def test_plain_training_is_smoothed_cross_entropy_to_the_bit(alpha, tools):
-    model = build_classifier("resnet_small", 4, seed=0, protocol="clean").train()
-    images, labels = tools.colours(per_class=2)
-    result = tools.take_step(Defense(), model, images, labels, alpha=alpha)
-    assert torch.equal(result.loss, smoothed_cross_entropy(result.logits, labels, alpha))
-    assert result.facts == {}
-
-
-@pytest.mark.parametrize("alpha", [0.1, -0.05])
-def test_mixed_labels_cost_what_their_soft_target_costs(alpha):
-    share = torch.linspace(0, 1, 6)
-    mixed = MixedLabels(first=LABELS, second=LABELS.flip(0), share=share)
-    criterion = SmoothedLoss(alpha=alpha)
-    one, other = criterion.targets(LABELS, 5), criterion.targets(LABELS.flip(0), 5)
-    target = share[:, None] * one + (1 - share[:, None]) * other
-    expected = -(target * LOGITS.log_softmax(1)).sum(1)
-    torch.testing.assert_close(criterion(LOGITS, mixed), expected)
-    assert mixed.dominant.tolist() == [0, 4, 3, 3, 4, 0]
-    with pytest.raises(ValueError, match="one class per image"):
-        hard_labels(mixed)
-
-
-def test_an_auxiliary_head_is_added_in_full():
-    losses, logits = over_outputs(LogitsWithAuxiliary(LOGITS, 2 * LOGITS), lambda z: z.sum(1))
-    torch.testing.assert_close(losses, 3 * LOGITS.sum(1))
-    assert logits is LOGITS
-
+from tests.stage_numbers import differences, row_of, row_of_all
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")
 LOGITS_LABEL_SMOOTHING = torch.from_numpy(GOLDEN["ls_logits"])
@@ -91,20 +56,6 @@ def test_gradient_is_softmax_minus_target(alpha, seed, classes):
     smoothed_cross_entropy(logits, labels, alpha, reduction="sum").backward()
     expected = logits.detach().softmax(1) - smoothed_targets(labels, classes, alpha).double()
     torch.testing.assert_close(logits.grad, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_reductions_and_half_precision():
-    rows = smoothed_cross_entropy(LOGITS_LABEL_SMOOTHING, LABELS_LABEL_SMOOTHING, -0.1, reduction="none")
-    assert rows.shape == (32,)
-    torch.testing.assert_close(
-        rows.sum(), smoothed_cross_entropy(LOGITS_LABEL_SMOOTHING, LABELS_LABEL_SMOOTHING, -0.1, reduction="sum")
-    )
-    torch.testing.assert_close(
-        rows.mean(), smoothed_cross_entropy(LOGITS_LABEL_SMOOTHING, LABELS_LABEL_SMOOTHING, -0.1)
-    )
-    half = smoothed_cross_entropy(LOGITS_LABEL_SMOOTHING.bfloat16(), LABELS_LABEL_SMOOTHING, -0.1)
-    assert half.dtype == torch.float32
-    assert half.item() == pytest.approx(rows.mean().item(), abs=0.02)
 
 
 def test_without_smoothing_an_excluded_class_stays_harmless():
@@ -241,6 +192,49 @@ def test_only_who_says_so_changes_the_recipe():
         assert (changed == recipe) is not told(name, "CHANGES_RECIPE", False)
 
 
+KEPT = Path(__file__).with_name("numbers.json")
+CASES = {name: (name, EXAMPLES[name], told(name, "ALPHA", -0.05)) for name in DEFENSES} | {
+    f"{name}, {field} {value}": (name, {**told(name, "NEEDED", {}), **beside, field: value}, told(name, "ALPHA", -0.05))
+    for name in DEFENSES
+    for field, (beside, value) in (*example(name).TRAVEL.items(), *told(name, "MORE", {}).items())
+}
+"""What is tried -> its kind, its parameters, the smoothing beside it."""
+
+
+def numbers_of_a_step(name, parameters, alpha, tools):
+    """A training's first step in its second epoch, and what the network answers after it in each of its ways."""
+    defense = make_defense(name, **parameters)
+    model, (images, labels) = tools.prepared(defense), tools.colours(per_class=4)
+    decay = defense.adjust_recipe(TrainingRecipe()).weight_decay
+    beside, batches = tools.companion(defense, model), defense.sampler(labels, 8, tools.generator(1))
+    result = tools.take_step(defense, model, images, labels, alpha=alpha, epoch=1, beside=beside)
+    result.loss.backward()
+    torch.optim.SGD(model.parameters(), lr=0.01, weight_decay=decay).step()
+    found = {"loss": result.loss, "logits": result.logits, **result.facts}
+    found |= {} if batches is None else {"batches": torch.cat(batches)}
+    defense.fit(model.eval(), result.logits.detach(), labels)
+    for way in (None, *defense.readouts):
+        defense.read(model, way, protocol="paper", seed=2)
+        found[f"answers, {way}"] = model(images)
+    rows = {key: row_of(value.detach().numpy()) for key, value in found.items()}
+    for key, network in (("weights", model), ("beside", beside)):
+        if network is not None:
+            state = {one: value for one, value in network.state_dict().items() if torch.is_tensor(value)}
+            rows[key] = row_of_all({one: row_of(value.numpy()) for one, value in state.items()})
+    return rows
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_of_every_defense_gives_the_numbers_that_are_kept(case, tools):
+    """With each parameter at a second value. Numbers that are to change are kept anew by SMOOTHSWEEP_KEEP_NUMBERS=1."""
+    found, kept = numbers_of_a_step(*CASES[case], tools), json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    if os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"):
+        lines = (f"{json.dumps(key)}: {json.dumps(rows)}" for key, rows in sorted({**kept, case: found}.items()))
+        KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    else:
+        assert set(kept) == set(CASES) and differences(kept[case], found) == []
+
+
 @pytest.mark.parametrize("name", DEFENSES)
 def test_the_smoothing_reaches_the_first_loss_alone(name, tools):
     """What a defense shows the network, trains beside it and measures of its own is the same under any smoothing."""
@@ -276,49 +270,6 @@ def test_no_epsilon_is_stated_where_batches_are_too_small_for_it():
     assert found == {"dp_epsilon": None}
 
 
-def test_the_gradient_is_the_sum_of_clipped_ones_over_the_expected_batch(tools):
-    """Against a loop over the images; the noise alone is left of a second step whose images say nothing."""
-    images, labels = tools.colours(per_class=5)
-    clip, noise = 0.5, 1e-9
-    defense = DpSgd(noise=noise, clip=clip)
-    model = tools.prepared(defense)
-    result = tools.take_step(defense, model, images, labels, alpha=-0.05)
-    result.loss.backward()
-    sums, over = {name: torch.zeros_like(p) for name, p in model.named_parameters()}, 0
-    for image, label in zip(images, labels, strict=True):
-        loss = SmoothedLoss(alpha=-0.05)(model(image[None]), label[None]).squeeze()
-        own = dict(zip(sums, torch.autograd.grad(loss, list(model.parameters())), strict=True))
-        length = torch.sqrt(sum(part.square().sum() for part in own.values()))
-        over += bool(length > clip)
-        for name, part in own.items():
-            sums[name] += part * min(1.0, clip / (length.item() + 1e-6))
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, sums[name] / 16, rtol=1e-3, atol=1e-6)  # expected: `take_step`'s 16
-    assert result.facts["clipped"].item() == pytest.approx(over / 20) and over > 0
-    plain = SmoothedLoss(alpha=-0.05)(model(images), labels).mean()
-    torch.testing.assert_close(result.loss.detach(), plain.detach())
-
-
-def test_the_noise_has_the_deviation_that_is_accounted_for(tools):
-    defense = DpSgd(noise=50.0, clip=0.1)
-    model, (images, labels) = tools.prepared(defense), tools.colours(per_class=2)
-    tools.take_step(defense, model, images, labels).loss.backward()
-    noise = torch.cat([p.grad.flatten() for p in model.parameters()])
-    assert noise.std().item() == pytest.approx(50 * 0.1 / 16, rel=0.01) and abs(noise.mean().item()) < 0.01
-
-
-def test_poisson_batches_take_every_image_with_the_same_probability(tools):
-    defense, labels = DpSgd(noise=1.0), torch.zeros(200, dtype=torch.long)
-    batches = [batch for epoch in range(200) for batch in defense.sampler(labels, 40, tools.generator(epoch))]
-    assert len(batches) == 200 * steps_of_epoch(200, 40) == 1000
-    often = torch.bincount(torch.cat(batches), minlength=200) / len(batches)
-    assert often.mean().item() == pytest.approx(0.2, abs=0.005) and often.std().item() < 0.02
-    sizes = torch.tensor([len(batch) for batch in batches]).double()
-    assert sizes.var().item() == pytest.approx(200 * 0.2 * 0.8, rel=0.15)  # binomial: a permutation has none
-    with pytest.raises(InputError, match="dp_sgd: expected a batch_size of at most the 200 images, got 201"):
-        defense.sampler(labels, 201, tools.generator())
-
-
 @pytest.mark.parametrize("architecture", ["resnet_small", "vgg_small", "resnet18", "ir50_64"])
 def test_opacus_finds_nothing_left_that_mixes_images(architecture):
     from opacus.validators import ModuleValidator
@@ -329,13 +280,76 @@ def test_opacus_finds_nothing_left_that_mixes_images(architecture):
     assert ModuleValidator.validate(model) == []
 
 
-def test_what_it_cannot_be_trained_with_is_refused(monkeypatch):
-    with pytest.raises(InputError, match="defense dp_sgd: expected a recipe with precision fp32, got 'bf16'"):
-        DpSgd(noise=1.0).adjust_recipe(TrainingRecipe(precision="bf16"))
-    monkeypatch.setattr("smoothsweep.core.defenses.dp_sgd.find_spec", lambda name: None)
+BIDO = {"lambda_input": 1, "lambda_label": 1}
+REFUSED = [
+    (
+        "at_at",
+        {},
+        lambda d: d.adjust_recipe(TrainingRecipe(precision="bf16")),
+        "a recipe with precision fp32, got 'bf16'",
+    ),
+    (
+        "bido",
+        BIDO,
+        lambda d: d.adjust_recipe(TrainingRecipe(batch_size=30)),
+        r"batch_size of two or more .* \(4\), got 30",
+    ),
+    ("bido", {**BIDO, "layers": ("blocks.1",)}, "vgg_small", r"layers of vgg_small \(layers\.0, .*\), got 'blocks\.1'"),
+    (
+        "dp_sgd",
+        {"noise": 1.0},
+        lambda d: d.adjust_recipe(TrainingRecipe(precision="bf16")),
+        "precision fp32, got 'bf16'",
+    ),
+    (
+        "dp_sgd",
+        {"noise": 1.0},
+        lambda d: d.sampler(torch.zeros(200), 201, torch.Generator()),
+        "expected a batch_size of at most the 200 images, got 201",
+    ),
+    ("freeze", {"stages": 4}, "resnet_small", "stages: expected at most 3 with resnet_small, got 4"),
+    ("freeze", {"layers": ("stem", "blocks.0", "blocks.1", "features")}, "resnet_small", "got 'all of them'"),
+    ("freeze", {"layers": ("layer1",)}, "resnet_small", r"expected layers of resnet_small \(stem, .*\), got 'layer1'"),
+    (
+        "freeze",
+        {"fraction": 1e-5},
+        lambda d: d.prepare(build_classifier("resnet_small", 4, protocol="clean"), generator=torch.Generator()),
+        "fraction: expected enough for the first block of .*, got 1e-05",
+    ),
+    ("skip_removal", {}, "vgg_small", "it has no skip connections"),
+    ("skip_removal", {}, "vit_b_16", "its blocks form no stages"),
+    ("skip_removal", {"scale": 0.5}, "densenet121", "scale: expected 0 with densenet121, whose skips are concatenated"),
+    (
+        "skip_removal",
+        {"skip": "stanford_dogs"},
+        "resnet34",
+        "an architecture with official factors .resnet50, resnet101",
+    ),
+    ("skip_removal", {"skip": (1.0, 0.0)}, "resnet18", "expected 4 factors with resnet18, one for each stage"),
+    ("skip_removal", {"skip": (1.0, 0.5, 1.0, 1.0)}, "densenet121", "skip: expected 0 or 1 with densenet121"),
+    (
+        "weight_decay",
+        {"value": 0.5},
+        lambda d: d.adjust_recipe(TrainingRecipe(weight_decay=0.01)),
+        r"expected a recipe without weight_decay, got 0\.01",
+    ),
+]
+"""Kind, parameters, what is asked of it (a name: whether it may be applied to this architecture), the sentence."""
+
+
+@pytest.mark.parametrize(("name", "parameters", "asked", "message"), REFUSED)
+def test_what_a_defense_cannot_be_trained_with_is_one_line(name, parameters, asked, message):
+    defense = make_defense(name, **parameters)
+    with pytest.raises(InputError, match=message) as refusal:
+        defense.check(asked) if isinstance(asked, str) else asked(defense)
+    assert "\n" not in str(refusal.value)
+
+
+def test_without_opacus_one_line_says_how_to_have_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "opacus", raising=False)
+    monkeypatch.setattr(sys, "path", [])
     with pytest.raises(InputError, match=r"expected opacus beside smoothsweep \(pip install 'smoothsweep\[dp\]'\)"):
         DpSgd(noise=1.0).adjust_recipe(TrainingRecipe())
-    assert "opacus" in sys.modules
 
 
 RISING = ("constant", "ramp", "linear", "cosine", "step")
