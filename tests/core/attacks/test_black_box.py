@@ -8,19 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from smoothsweep.core.attacks.brep_mi import BREPMI, Walks, first_latents, make_starts, walk
 from smoothsweep.core.attacks.cma_es import evolve, principal_space
 from smoothsweep.core.attacks.gan_networks import PlainGenerator
-from smoothsweep.core.attacks.ppa.config import Restarts
-from smoothsweep.core.attacks.ppa.pool import around
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.attacks.training_settings import PlainGanConfig
-from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
@@ -112,14 +108,6 @@ def in_both(found):
     return found(POOL, torch.ones(4)), found(POOL * UNITS, UNITS) / UNITS
 
 
-def test_of_restarts():
-    def restarted(pool, units):
-        starts = pool[:5], torch.arange(5), torch.ones(5)
-        return around(starts, pool, Restarts(count=3, spread=0.5), seed=1, target_class=2)[0]
-
-    torch.testing.assert_close(*in_both(restarted))
-
-
 def test_of_a_projection():
     picture = torch.randn(4, 3 * 8 * 8, generator=torch.Generator().manual_seed(1)) / 4
     wanted = (POOL[7:9, 0] + 0.3) @ picture
@@ -133,13 +121,6 @@ def test_of_a_projection():
     own, other = in_both(projected)
     torch.testing.assert_close(own, other, rtol=1e-3, atol=1e-3)
     assert (own - POOL[7:9]).abs().max() > 0.01
-
-
-def test_of_the_box_of_a_search():
-    for end in ("low", "high"):
-        torch.testing.assert_close(
-            *in_both(lambda pool, units, end=end: getattr(principal_space(pool[:, 0], 4, width=2, slope=None), end))
-        )
 
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "black_box.npz")
@@ -162,14 +143,6 @@ def of_run(run, **changes):
     return settings(**{**own, "max_passes": 1000, "repulsion_only": run != "brep_allpoints", **changes})
 
 
-def watched(walks, draw):
-    """Every pass of the walks, to their end."""
-    passes = []
-    while len(rows := walks.going()):
-        passes.append(walks.advance(rows, torch.stack([draw(row) for row in rows.tolist()])))
-    return passes
-
-
 class Labels:
     """The stand-in generator and target; counts what it was shown."""
 
@@ -189,11 +162,6 @@ def scripted(run):
         script += [decisions == 1, torch.tensor([bool(accepted)])]
     label, rest = int(GOLDEN[f"{run}_label"]), iter(script)
     return lambda z: torch.where(next(rest), label, label + 1)
-
-
-def listed(draws):
-    rest = iter(draws)
-    return lambda _: next(rest)
 
 
 @pytest.mark.parametrize("run", ["brep_run0", "brep_run1", "brep_run2", "brep_allpoints", "brep_rules"])
@@ -222,24 +190,18 @@ def test_a_walk_matches(run):
     ):
         found = torch.stack([one[field][0] for one in passes])
         torch.testing.assert_close(found, golden(f"{run}_{name}"), atol=1e-5, rtol=0, msg=name)
-    accepted, verdicts = golden(f"{run}_accepted").bool(), golden(f"{run}_evaluator_correct")
+    accepted = golden(f"{run}_accepted").bool()
     assert int(GOLDEN[f"{run}_target_queries"]) == 33 * len(passes) + int(accepted.sum())
-    assert torch.equal(verdicts >= 0, accepted)  # the official evaluator looks at accepted points alone
-    if not rules:
-        assert labels_of.shown == 33 * len(passes)
-        candidates = torch.stack([one["candidates"][0] for one in passes])
-        assert torch.equal(evaluated(candidates)[accepted] == label, verdicts[accepted] == 1)
+    assert rules or labels_of.shown == 33 * len(passes)
 
-    iterations, radius, success, returned = GOLDEN[f"{run}_final_iter_radius_success_returned"]
+    iterations, radius, _, _ = GOLDEN[f"{run}_final_iter_radius_success_returned"]
     assert int(walks.iterations) == iterations
     assert walks.radii.item() == pytest.approx(radius, abs=1e-5)
     torch.testing.assert_close(walks.z[0], golden(f"{run}_final_z"), atol=1e-5, rtol=0)
-    growths = (golden(f"{run}_accepted").bool() & golden(f"{run}_expanded")).nonzero()[:, 0].tolist()
+    growths = (accepted & golden(f"{run}_expanded")).nonzero()[:, 0].tolist()
     assert len(walks.growths[0]) == len(growths)
     if growths:
         torch.testing.assert_close(walks.growths[0][-1], golden(f"{run}_candidate")[growths[-1]], atol=1e-5, rtol=0)
-    verdict = bool(growths) and int(GOLDEN[f"{run}_evaluator_correct"][growths[-1]]) == 1
-    assert verdict == bool(success) == bool(returned)  # the official success is the verdict on that very point
 
 
 def searched(kind, labels_of):
@@ -269,32 +231,6 @@ def test_the_first_latents_match(kind):
     assert torch.equal(hit[: len(labels)], labels)
     assert torch.equal(z[: len(labels)], golden(f"brep_{kind}_points"))
     assert labels_of.shown == int(GOLDEN[f"brep_{kind}_queries"])
-
-
-def evaluated(z):
-    """The stand-in evaluator's label: of the image as the official code brings it to 112 pixels."""
-    blocks = torch.sigmoid(z @ golden("brep_si_G_A") + golden("si_G_b")).view(-1, 3, 8, 8)
-    images = truncated_bytes(F.interpolate(blocks, 64) * 2 - 1, 112)
-    means = F.avg_pool2d((images + 1) / 2, 14).flatten(1)
-    return ((means - 0.5) @ golden("si_E_A") @ golden("si_E_B")).argmax(1)
-
-
-def test_a_whole_attack_matches():
-    """Accuracy, too: the evaluator's verdict on the image at each walk's last growth."""
-    labels_of = Labels()
-    hit, z = in_order(searched("full_init", labels_of))
-    labels, draws, passes = golden("brep_full_labels"), iter(golden("brep_full_sphere_draws")), []
-    assert torch.equal(hit[:3], labels)
-    assert labels_of.shown == 16 * int(GOLDEN["brep_full_init_batches"])
-    hits = 0
-    for label, start in zip(labels.tolist(), z[:3], strict=True):
-        walks = Walks(labels_of, start[None], torch.tensor([label]), of_run("brep_full", patience=4))
-        passes += watched(walks, lambda _: next(draws))
-        hits += bool(walks.growths[0]) and evaluated(walks.growths[0][-1][None]).item() == label
-    assert next(draws, None) is None
-    assert hits / 3 == pytest.approx(float(GOLDEN["brep_full_accuracy"]))
-    accepted = sum(int(one["accepted"]) for one in passes)
-    assert int(GOLDEN["brep_full_queries"]) == labels_of.shown + 2 * 3 + accepted
 
 
 class Blocks:
@@ -337,26 +273,6 @@ def walked(labels_of, **changes):
     source = generator(1)
     draw = partial(torch.randn, 32, SIZE, generator=source)
     return walk(labels_of, torch.zeros(1, SIZE), torch.ones(1).long(), settings(**changes), lambda slot: draw())
-
-
-def test_the_expected_direction_points_along_the_normal_of_a_half_space():
-    """From a point at the boundary: the mean of the probes outside, the repulsion, is the normal alone."""
-    starts = torch.zeros(400, SIZE)
-    starts[:, 0] = 0.05
-    walks = Walks(lambda z: (z[:, 0] > 0).long(), starts, torch.ones(400).long(), settings())
-    normals = torch.stack([torch.randn(32, SIZE, generator=generator(3, slot)) for slot in range(len(starts))])
-    directions = walks.advance(walks.going(), normals)["directions"]
-    mean = directions.mean(0)
-    assert mean[0] > 0.1 and mean[1:].abs().max() < 0.1 * mean[0]
-    assert (directions.norm(dim=1) <= 1).all()
-
-
-def test_a_step_that_is_always_rejected_ends_at_the_cap():
-    """The probes are inside, every step leaves the class: the sphere grows in each pass, nothing is accepted."""
-    walks = walked(lambda z: torch.ones(len(z)).long() if len(z) > 1 else torch.zeros(1).long())
-    assert walks.capped.tolist() == [True] and walks.passes.tolist() == [50]
-    assert walks.iterations.tolist() == [0] and not walks.z.any() and walks.growths == [[]]
-    assert walks.radii.item() == pytest.approx(2.0 * 1.3**50)
 
 
 def test_a_class_that_fills_all_of_the_space_ends_at_the_cap():

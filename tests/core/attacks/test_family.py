@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, get_args, get_origin, get_type_hints
 import pytest
 import torch
 
-from smoothsweep.core.attacks.ppa.pool import make_candidates
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.data.images import to_unit
@@ -127,13 +126,6 @@ def test_queries_are_those_the_network_was_shown(name, inverted):
     (found, queries, shown), stated = inverted(name), example(name)
     assert queries == sum(stated.QUERIES if hasattr(stated, "QUERIES") else stated.queries(one) for one in found)
     assert shown - queries in (0, 2 + 4)  # those that measured how many rows to compute at once
-
-
-def test_a_part_is_counted_too(target, given):
-    counted = Counted(target)
-    view = look(counted, "scores")
-    make_candidates({}, given("ppa"), view, None)
-    assert view.queries == sum(counted.shown) == 2 * POOL["size"]
 
 
 @pytest.mark.parametrize("level", ACCESS_LEVELS)

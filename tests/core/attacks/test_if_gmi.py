@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from smoothsweep.core.attacks.if_gmi_search import StagedSearch, l1_balls, make_stage, on_l1_ball
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.cards import NetworkCard
@@ -62,58 +61,12 @@ def reached(search):
     return found
 
 
-@pytest.mark.parametrize("protocol", ["clean", "paper"])
-def test_the_first_stage_is_the_descent_of_plug_and_play(protocol):
-    search = staged(protocol, batch_size=3)
-    _, first = reached(search)[0]
-    common = {"seed": 5, "protocol": protocol, "transform": SHOWN, "run": Execution(ExecutionConfig(), "cpu")}
-    (plain,) = optimise(PRIOR, target, [W0], [CLASS], search.descents[0], **common)
-    assert torch.equal(first.descent.w, plain.w[:, 0]) and torch.equal(first.descent.loss, plain.loss)
-    assert torch.equal(first.descent.image_cosine, plain.image_cosine)
-
-
-@pytest.mark.parametrize(("rgb", "same"), [(True, True), (False, False)])
-def test_a_stage_begins_with_the_last_image_of_the_one_before_where_the_skip_is_kept(rgb, same):
-    found = reached(staged(rgb=rgb))
-    with torch.no_grad():
-        for (_, before), (begun, after) in itertools.pairwise(found):
-            last, first = before.stage.images(before.descent.w), after.stage.images(begun)
-            assert torch.allclose(first, last, rtol=0, atol=1e-10) == same
-            assert not torch.allclose(after.stage.images(after.descent.w), first, rtol=0, atol=1e-3)  # and goes on
-
-
 @pytest.mark.parametrize("radius", [0.05, 0.3])
 def test_no_stage_leaves_the_balls_around_where_it_began(radius):
     for begun, one in reached(staged(radius=radius)):
         for span in one.stage.optimised_columns:
             reach = (one.descent.w - begun)[:, span].abs().sum(1)
             assert (reach <= radius * (1 + 1e-9)).all() and (reach > 0.99 * radius).any()
-
-
-def test_under_paper_the_images_are_those_before_the_last_step_and_the_state_is_behind_it():
-    [(_, one)], [(_, shorter)] = reached(staged("paper", steps=(3,))), reached(staged("paper", steps=(2,)))
-    assert torch.equal(one.selectable, shorter.descent.w) and not torch.equal(one.selectable, one.descent.w)
-    assert all(torch.equal(one.selectable, one.descent.w) for _, one in reached(staged("clean")))
-
-
-@pytest.mark.parametrize("protocol", ["clean", "paper"])
-def test_the_stage_that_the_target_grades_best_is_kept_and_nothing_of_the_others(protocol):
-    search = staged(protocol, loss="max_margin")
-    found = search.invert(W0, torch.arange(4), CLASS, seed=5)
-    grades = [search.select_best(one, CLASS, seed=5) for _, one in reached(search)]
-    worth = [float(best.rows["margin"].mean()) for best, _ in grades]
-    assert found.curves["stage_margin"].tolist() == pytest.approx(worth) and len(set(worth)) == 3
-    chosen = max(range(3), key=worth.__getitem__)
-    best, kept = grades[chosen]
-    assert found.facts["chosen_stage"] == chosen and torch.equal(found.images, kept)
-    assert torch.equal(found.w, best.w) and torch.equal(found.rows["pool_index"], best.order)
-    assert found.rows["margin"].tolist() == sorted(found.rows["margin"].tolist(), reverse=True) and len(best.order) == 3
-    _, one = reached(search)[chosen]
-    with torch.no_grad():
-        images = one.stage.images(one.selectable)[best.order]
-    assert kept.dtype == torch.float16 and kept.shape == (3, 3, 12, 12)
-    torch.testing.assert_close(kept.double(), images, rtol=1e-3, atol=1e-3)
-    assert torch.equal(best.w[:, 0], one.selectable[best.order, :8])
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.distillation import (
-    answer_weights,
     distil,
     distillation_loss,
     fresh_state,
@@ -27,7 +26,7 @@ from smoothsweep.core.attacks.lowres_search import (
     sampled,
 )
 from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.attacks.surrogates import make_answered_labels, make_answered_scores, make_pictures
+from smoothsweep.core.attacks.surrogates import make_answered_labels
 from smoothsweep.core.attacks.training_settings import GENERAL, Distillation, SurrogateTraining
 from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.errors import InputError
@@ -182,17 +181,6 @@ def test_keds_search_is_the_official_one(judge, prefix):
             assert one.tolist() == pytest.approx(golden(f"ked_dist_{name}_per_draw").tolist())
 
 
-def test_keds_single_latents_are_searched_and_judged_as_gmis():
-    found = []
-    for restart in (0, 1):
-        watched = objective(golden("ked_iden"), judge=many_classes)
-        found.append(momentum(golden("ked_single_z0")[restart], watched, steps=10, lr=0.02, momentum=0.9, clip=1.0).w)
-        states = torch.stack([[*watched.z, found[-1]][step] for step in (1, 5, 10)])
-        torch.testing.assert_close(states, golden("ked_single_z")[restart], atol=5e-5, rtol=0)
-        check_losses(watched, "ked_single", restart)
-    check_evaluation(evaluated(torch.stack(found)), golden("ked_iden"), "ked_single_acc_acc5_var_var5")
-
-
 def test_the_mean_feature_and_the_pull_are_the_official_ones():
     images = torch.cat([blocky(f"lomma_pub/{k}", 4) for k in range(3)])
     mean, std = moments(parts_of(2 * images - 1, 0)[0])
@@ -246,23 +234,6 @@ def test_the_search_on_ked_clamps_within_the_graph(form):
     if form == "ours":
         clamped = torch.stack([watched.z[step - 1] for step in KEPT])
         torch.testing.assert_close(clamped, golden("lomma_ked_ours_z_clamped"), atol=2e-5, rtol=0)
-
-
-def test_the_draws_are_clamped_and_judged_as_the_official_evaluation_does():
-    """Five batches, five draws, four labels: latents, pictures of 8 bits, the evaluator's logits."""
-    leaf = torch.stack([golden("evalp_mu"), golden("evalp_logvar")], 2)
-    for draw in range(5):
-        z = torch.stack([sampled(leaf[batch], golden("evalp_eps")[batch, draw], 1.0) for batch in range(5)])
-        torch.testing.assert_close(z, golden("evalp_z_clamped")[:, draw], atol=1e-5, rtol=0)
-        pictures = truncated_bytes(decode(z.flatten(0, 1)[:, None]), 112)
-        features = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A")
-        torch.testing.assert_close(features, golden("evalp_eval_feat")[:, draw].flatten(0, 1), atol=2e-4, rtol=0)
-        logits = features @ golden("si_E_B")
-        expected = golden("evalp_eval_logits")[:, draw].flatten(0, 1)
-        torch.testing.assert_close(logits, expected, atol=2e-4, rtol=0)
-        hits = torch.stack([topk_hits(logits, golden("evalp_labels").flatten(), k) for k in (1, 5)], 1)
-        shares = 100 * hits.double().unflatten(0, (5, 4)).mean(1)
-        assert torch.equal(shares, golden("evalp_acc_acc5_per_seed")[:, draw])
 
 
 def seeded(seed):
@@ -349,11 +320,6 @@ def test_students_that_do_not_take_the_targets_images_are_refused():
         large.check(image_size=64, prior_kind="eigenfaces", has_public=True)
     with pytest.raises(InputError, match=r"public: expected at least attack.students.batch_size \(64\) images, got 9"):
         Distillation().steps(9, "clean")
-
-
-def test_gmis_verdict_is_that_of_the_evaluator_on_the_enlarged_picture():
-    found = evaluated(golden("gmi_z_final"))
-    torch.testing.assert_close(found, golden("gmi_final_eval_logits"), atol=2e-4, rtol=0)
 
 
 SIDE_DISTILLATION, CLASSES_DISTILLATION, COUNT = 32, 4, 48
@@ -445,46 +411,6 @@ def inputs(**parts):
     return AttackInputs(protocol="clean", parts=parts)
 
 
-def test_labels_are_asked_once_per_picture_and_a_class_never_answered_is_counted(pictures):
-    view = look("labels")
-    made = make_answered_labels({}, inputs(pictures=pictures), view, None)
-    assert view.queries == COUNT and made.tensors["answers"].shape == (COUNT,)
-    assert made.tensors["hits"].sum() == COUNT and made.tensors["hits"][3] == 0
-    assert made.facts == {"classes_never_hit": 1.0}
-    scores = make_answered_scores({}, inputs(pictures=pictures), look("scores"), None)
-    assert torch.equal(scores.tensors["answers"].argmax(1), made.tensors["answers"])
-    assert torch.equal(scores.tensors["hits"], made.tensors["hits"])
-
-
-class Levels:
-    """A prior whose images are as bright as their only latent, mapped to psi times its z."""
-
-    z_dim = w_dim = num_ws = 1
-    resolution = SIDE_DISTILLATION
-
-    def sample_z(self, n, seed):
-        return (seed + torch.arange(float(n)))[:, None].numpy() / 100
-
-    def map(self, z, *, psi, cutoff):
-        assert cutoff == 1
-        return psi * z[:, None]
-
-    def synthesize(self, w):
-        images = w[:, :, :, None].expand(-1, 3, SIDE_DISTILLATION, SIDE_DISTILLATION).clone()
-        images[:, :, :2] = images[:, :, -2:] = images[..., :2] = images[..., -2:] = -1  # what a crop leaves out
-        return images
-
-
-def test_the_pictures_are_those_of_the_settings():
-    settings = {"size": 5, "seed": 7, "truncation_psi": 2.0, "truncation_cutoff": 1, "crop": SIDE_DISTILLATION - 4}
-    sees = AttackInputs(protocol="clean", parts={}, prior=Levels())
-    made = make_pictures(settings, sees, look("none"), None).tensors
-    levels = 2 * (7 + torch.arange(5.0)) / 100
-    torch.testing.assert_close(made["w"], levels[:, None, None])
-    shown = ((levels + 1) / 2 * 255).round().to(torch.uint8)[:, None, None, None]
-    assert torch.equal(made["images"], shown.expand(-1, 3, SIDE_DISTILLATION, SIDE_DISTILLATION))
-
-
 def test_a_sweep_that_knows_its_classes_refuses_the_budget_before_any_work():
     attack = {
         "kind": "surrogate_labels",
@@ -496,31 +422,6 @@ def test_a_sweep_that_knows_its_classes_refuses_the_budget_before_any_work():
     }
     with pytest.raises(InputError, match=r"attack\.pool\.size: expected at least a query for each of the \d+ cl"):
         check(tiny_sweep(attack=attack, grid={}, baseline={}), "sweep")
-
-
-def test_rare_answers_weigh_more_by_a_formula():
-    """SMILE's weights at 0, 1 and 9 others of a class, by their proportions."""
-    answers = torch.eye(3)[torch.tensor([0] * 9 + [1])]
-    weights = answer_weights(answers, 0.9)
-    assert weights.mean().item() == pytest.approx(1)
-    assert (weights[0] / weights[-1]).item() == pytest.approx(0.1535 / 0.5263, rel=1e-3)
-    assert torch.equal(answer_weights(answers, 0.0), torch.ones(10))
-
-
-def test_surrogates_learn_what_the_target_answered_and_are_shown_nothing_of_it(pictures):
-    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
-    view, settings = look("none"), {**SETTINGS, "architectures": ["resnet_small"], "epochs": 8}
-    made = make_surrogates(settings, inputs(pictures=pictures, answered_labels=answered), view, Kept())
-    assert made.facts["agreement"] >= 0.8 and view.queries == 0
-    assert made.tensors["losses"].shape == (1, 24) and made.tensors["confidences"].shape == (
-        COUNT,
-        CLASSES_DISTILLATION,
-    )
-    torch.testing.assert_close(made.tensors["confidences"].sum(1), torch.ones(COUNT))
-    flipped = {**answered, "answers": 2 - answered["answers"].clamp(max=2)}
-    other = make_surrogates(settings, inputs(pictures=pictures, answered_labels=flipped), view, Kept())
-    learnt = other.tensors["confidences"].argmax(1) == flipped["answers"]
-    assert learnt.float().mean() >= 0.8  # what was answered, whatever the picture
 
 
 def students(context):

@@ -11,32 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smoothsweep.core.attacks.gan_networks import ConditionalGenerator
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.plg_search import (
-    LabelledDraws,
     ask,
-    dequantised,
     distort,
-    draw_distortion,
-    draw_views,
-    jittered,
     make_conditional_gan,
     make_labels,
     new_conditional_pair,
     search,
-    starts,
-    target_images,
     top_n,
     update_conditional_pair,
 )
-from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.base import AttackInputs
 from smoothsweep.core.attacks.training_settings import ConditionalConfig, ConditionalTraining
 from smoothsweep.core.data.celeba import central_face
-from smoothsweep.core.data.images import ENLARGING, to_unit
+from smoothsweep.core.data.images import to_unit
 from smoothsweep.core.data.layouts import fit_square
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.seeds import generator
 from tests.core.attacks.looking import Kept, same_networks, seen
 from tests.lowres import blocky, pooled, s
@@ -58,29 +48,6 @@ def test_a_view_is_kornias(case):
     if case.endswith("0"):
         (gradient,) = torch.autograd.grad((found * s("plg_aug_w", (3, 3, 64, 64))).sum(), images)
         torch.testing.assert_close(every_other(gradient), golden(f"plg_aug_{case}_grad_in"), rtol=0, atol=1e-3)
-
-
-def test_an_order_of_each_image_is_that_image_s_own():
-    shared, images = draw_distortion(4, 64, generator("order"), jitter=1.0), golden("plg_aug_in")[[0, 1, 2, 0]]
-    together = jittered(images, shared)
-    for place in range(4):
-        alone = jittered(images[place : place + 1], shared.of(slice(place, place + 1)))
-        torch.testing.assert_close(together[place], alone[0])
-    assert len({tuple(row) for row in shared.order.tolist()}) > 1
-
-
-def test_what_is_drawn_has_the_published_ranges():
-    draw = draw_distortion(4000, 64, generator("ranges"), jitter=0.5)
-    assert set(draw.side.tolist()) == set(range(57, 64))  # a box of 64 pixels is a miss
-    for corner in (draw.top, draw.left):
-        assert (corner >= 0).all() and (corner + draw.side <= 64).all() and corner.max() == 7
-    for values, low, high in ((draw.brightness, 0.8, 1.2), (draw.contrast, 0.8, 1.2), (draw.degrees, -5, 5)):
-        assert low <= values.min() < low + 0.02 * (high - low) and high - 0.02 * (high - low) < values.max() <= high
-    for happens in (draw.jitter, draw.mirror, draw.rotate):
-        assert happens.float().mean().item() == pytest.approx(0.5, abs=0.03)
-    assert draw_distortion(50, 64, generator("always"), jitter=1.0).jitter.all()
-    assert torch.equal(draw.order.sort(1).values, torch.arange(4).expand(4000, 4))
-    assert len(draw_distortion(9, 64, generator(1), jitter=0.5, shared_order=generator(2)).order) == 1
 
 
 class Scores:
@@ -140,15 +107,6 @@ def test_both_protocols_choose_scores_that_nothing_left_out_exceeds(rows, n, lev
             assert torch.equal(column[chosen], column.sort().values[-n:])
 
 
-def test_an_image_may_serve_several_classes_and_is_counted_once():
-    public = torch.randint(256, (6, 3, 16, 16), generator=generator(0), dtype=torch.uint8)
-    made = make_labels({"top_n": 4}, AttackInputs(protocol="clean", public=public), Scores(), None)
-    index, confidence = made.tensors["index"], made.tensors["confidence"]
-    assert index.shape == confidence.shape == (5, 4) and (confidence.diff(dim=1) >= 0).all()
-    assert made.facts["images_labelled"] == len(index.unique()) <= 6 < index.numel()
-    assert made.facts["least_confidence"] == confidence.min()
-
-
 def test_public_images_of_another_size_are_reduced_to_the_target_s():
     flat = torch.linspace(0, 255, 10).round().to(torch.uint8)[:, None, None, None]
     large, small = flat.expand(-1, 3, 24, 24), flat.expand(-1, 3, 8, 8)
@@ -163,7 +121,6 @@ def test_public_images_of_another_size_are_reduced_to_the_target_s():
 
 CLASSES, SIDE = 3, 16
 RECIPE = ConditionalTraining(steps=5, critic_steps=2, batch_size=4, z_dim=4, width=2)
-CONFIG = ConditionalConfig(classes=CLASSES, resolution=SIDE, z_dim=4, width=2)
 CPU = torch.device("cpu")
 
 
@@ -214,33 +171,6 @@ def test_two_iterations_are_the_official_ones():
         torch.testing.assert_close(norms, golden(f"plg_gan_{which}_after_sum_norm_first_last")[:, 1], rtol=5e-3, atol=0)
 
 
-@pytest.fixture
-def draws():
-    images = torch.randint(256, (9, 3, SIDE, SIDE), generator=generator(0), dtype=torch.uint8)
-    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(CLASSES)])
-    return LabelledDraws(images, index, CONFIG, RECIPE, "clean")
-
-
-def test_every_pair_of_image_and_label_is_shown_once_in_every_round(draws):
-    """Twelve pairs in batches of four: three batches are a round."""
-    seen = []
-    for step in range(3):
-        for update in range(RECIPE.critic_steps):
-            images, labels = draws.for_critic(step, update)[1]
-            raw = ((images + 1) * 128).floor().to(torch.uint8)
-            seen += [(image.numpy().tobytes(), label) for image, label in zip(raw, labels.tolist(), strict=True)]
-    assert len(set(seen[:12])) == len(set(seen[12:])) == 12 and seen[:12] != seen[12:]
-
-
-def test_bytes_become_the_range_of_the_generator():
-    images, noise = torch.tensor([0.0, 255.0]), torch.tensor([0.0, 1.0])
-    assert dequantised(images, noise, "unit").tolist() == pytest.approx([0, 1 + 1 / 256])
-    assert dequantised(images, noise, "signed").tolist() == pytest.approx([-1, 1])
-    made = torch.tensor([-1.0, 0.0, 1.0])
-    assert target_images(made, None, "signed").tolist() == [-1, 0, 1]
-    assert target_images(made, None, "unit").tolist() == [-3, -1, 1]  # what is below 0 reaches the target as it is
-
-
 def part(part_context=None, protocol="clean", steps=8):
     public = torch.randint(256, (9, 3, 24, 24), generator=generator(0), dtype=torch.uint8)
     index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(CLASSES)])
@@ -263,14 +193,6 @@ def test_the_part_goes_on_from_its_state_and_tells_how_far_it_is():
     assert same_networks(whole, resumed)
     assert torch.equal(whole.tensors["losses"], resumed.tensors["losses"]) and whole.facts == resumed.facts
     assert not whole.networks["generator"].training
-
-
-def test_protocols_differ_in_the_range_of_the_generator():
-    outputs = {
-        protocol: part(protocol=protocol, steps=1)[0].networks["generator"].config.output
-        for protocol in ("paper", "clean")
-    }
-    assert outputs == {"paper": "unit", "clean": "signed"}
 
 
 class StandIn:
@@ -334,54 +256,3 @@ def test_the_official_search_under_its_two_views(view):
         torch.testing.assert_close(after, golden("plg_attack_aug_z")[step], rtol=0, atol=1e-4)
     losses = torch.stack([one[1].loss[:, 0] for one in found]).mean(0)
     torch.testing.assert_close(losses.double(), golden("plg_attack_aug_loss"), rtol=0, atol=1e-4)
-
-
-def test_the_official_way_to_the_evaluator(view):
-    """Float images, corners aligned, to 112 pixels: what accuracy is measured on."""
-    labels, z = golden("plg_iden"), golden("plg_attack_z_final")
-    for restart in range(3):
-        w = torch.cat([z[restart], labels[:, None].float()], dim=1)[:, None]
-        images = (ENLARGING["aligned_corners"](StandIn().synthesize(w), 112) + 1) / 2
-        logits = (pooled(images) - 0.5) @ golden("si_E_A") @ golden("si_E_B")
-        torch.testing.assert_close(logits, golden("plg_attack_eval_logits")[restart], rtol=0, atol=2e-4)
-
-
-def test_under_clean_a_class_draws_by_itself_and_under_paper_a_batch_of_sixty_shares():
-    for protocol, shared in (("paper", True), ("clean", False)):
-        own = {"seed": 0, "protocol": protocol}
-        same = starts(8, 3, 3, **own), starts(8, 3, 63, **own)
-        assert torch.equal(*same) == shared  # the row of the next batch
-        assert not torch.equal(same[0], starts(8, 3, 4, **own))
-        drawn = [draw_views(5, 64, 40, label, **own)[1] for label in (3, 4, 63)]
-        assert torch.equal(drawn[0].order, drawn[1].order) == shared
-        assert not torch.equal(drawn[0].order, drawn[2].order)
-        assert drawn[0].jitter.all() == shared  # the default chance of the official augmentation
-    views = [view.degrees for step in (0, 1) for view in draw_views(step, 64, 3, 3, seed=0, protocol="clean")]
-    assert len({tuple(view.tolist()) for view in views}) == 4
-
-
-def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
-    network = ConditionalGenerator(ConditionalConfig(classes=10, resolution=64, z_dim=4, width=2)).eval()
-    network.requires_grad_(False)
-    own = AttackInputs(protocol="clean", networks={"plg_gan": {"generator": network}})
-    found = make_attack("plg_mi", steps=3, selected=4).invert(view, own, 6, seed=1)
-    assert found.w.shape == (4, 1, 5) and (found.w[:, 0, -1] == 6).all()
-    assert sorted(found.rows["restart"].tolist()) == [0, 1, 2, 3]
-    assert (found.scores.diff() <= 0).all()
-    images = network.synthesize(found.w)
-    torch.testing.assert_close(Target()(images).softmax(1)[:, 6], found.scores)
-    assert found.facts["loss_first"] == found.curves["loss"][0] and found.facts["num_frozen"] == 0
-    assert -1 <= found.facts["gradient_cosine"] <= 1
-
-
-def test_sizes_and_public_images_that_do_not_do_are_refused_before_anything_runs():
-    attack = make_attack("plg_mi", top_n=30)
-    for side in (16, 32, 64):
-        attack.check(image_size=side, prior_kind="shipped", has_public=True)
-    with pytest.raises(InputError, match="side of the target's input: expected 64 pixels, or 16 or 32, got 224"):
-        attack.check(image_size=224, prior_kind="shipped", has_public=True)
-    with pytest.raises(InputError, match="public: expected the images that this attack learns from, got none"):
-        attack.check(image_size=64, prior_kind="shipped", has_public=False)
-    attack.check_public(30)
-    with pytest.raises(InputError, match=r"attack.top_n: expected at most the 29 public images, got 30"):
-        attack.check_public(29)

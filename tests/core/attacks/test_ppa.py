@@ -85,27 +85,6 @@ def inverted(target_class, protocol="clean", target=WORLD.target, **changes):
     return found, confidences
 
 
-@BOTH
-@pytest.mark.parametrize("loss", ["poincare", "cross_entropy"])
-def test_the_attack_raises_the_confidence_in_the_class_and_its_rows_belong_together(protocol, loss):
-    found, confidences = inverted(2, protocol, loss=loss)
-    begun, config = [WORLD.pool[found.rows["pool_index"], :1]], SelectConfig(selected=4, selection_repeats=5)
-    (before,) = select(WORLD, WORLD.target, begun, [2], config, **common(protocol))
-    assert found.scores.mean() > before.scores.mean() + 0.1 and (found.scores.diff() <= 0).all()
-    assert found.w.shape == (4, 1, 6) and found.curves["loss"].shape == (10,)
-    assert found.facts["loss_last"] == float(found.curves["loss"][-1]) < found.facts["loss_first"]
-    assert -1 <= found.facts["gradient_cosine"] <= 1 and found.facts["num_frozen"] == 0
-    best = confidences[:, 2].argsort(descending=True)[:7]
-    assert set(found.rows["pool_index"].tolist()) <= set(best.tolist())
-    every = inverted(2, protocol, loss=loss, single_w=False)[0].w
-    assert every.shape == (4, PLACES, 6) and not torch.equal(every[:, 0], every[:, 1])
-
-
-def test_under_clean_the_batch_size_is_only_a_matter_of_memory():
-    first, second = moved("clean", batch_size=3), moved("clean", batch_size=100)
-    torch.testing.assert_close(first.w, second.w, atol=1e-3, rtol=0)
-
-
 def test_networks_are_used_frozen_and_given_back_as_they_were():
     target, seen = Linear().target.train(), []
     statistics = target[0].running_mean.clone()
@@ -115,18 +94,6 @@ def test_networks_are_used_frozen_and_given_back_as_they_were():
     assert target.training and target[3].weight.requires_grad and WORLD.weight.requires_grad
     assert target[3].weight.grad is None and WORLD.weight.grad is None
     assert torch.equal(statistics, target[0].running_mean)
-
-
-def test_a_latent_that_breaks_is_frozen_counted_and_ranked_last():
-    w0 = WORLD.w0[:6, :1].clone()
-    w0[2] = torch.nan
-    found, healthy = moved("clean", w0=w0), moved("clean", w0=w0.nan_to_num(0.0))
-    others = [0, 1, 3, 4, 5]
-    assert found.frozen.tolist() == [False, False, True, False, False, False]
-    assert torch.equal(found.w[others], healthy.w[others]) and found.w[2].isnan().all()
-    config = SelectConfig(selected=6, selection_repeats=5)
-    (kept,) = select(WORLD, WORLD.target, [found.w], [0], config, **common())
-    assert kept.order[-1] == 2 and kept.scores[:-1].isfinite().all() and kept.scores[-1].isnan()
 
 
 @drawn(scores=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan")]), min_size=1, max_size=30))
@@ -178,14 +145,6 @@ def test_without_augmentation_the_surest_images_come_first():
     torch.testing.assert_close(found.all_scores, expected)
     order = expected.argsort(descending=True)[:4]
     assert torch.equal(found.order, order) and torch.equal(found.w, w[order])
-
-
-@BOTH
-def test_one_neighbour_that_changes_nothing_is_the_plain_step_bit_for_bit(protocol):
-    plain, averaged = moved(protocol), moved(protocol, average=Averaging(views=1, **STILL))
-    assert torch.equal(plain.w, averaged.w) and torch.equal(plain.loss, averaged.loss)
-    many = moved(protocol, average=Averaging(views=5, **STILL))
-    torch.testing.assert_close(many.loss, plain.loss, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["transforms", "noise"])

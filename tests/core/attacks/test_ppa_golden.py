@@ -32,7 +32,7 @@ from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.base import sample_latents
-from tests.core.attacks.looking import Rows, alone_and_beside, seen
+from tests.core.attacks.looking import Rows, alone_and_beside
 
 RUN = Execution(ExecutionConfig(), "cpu")
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")
@@ -348,10 +348,3 @@ def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_ro
     attack = changed(**{"pool": Pool(size=60), **settings})
     assert attack.side_by_side("cpu") == together
     assert attack.side_by_side("cuda") == 1
-
-
-def test_another_trial_that_selects_is_asked_class_by_class(inputs):
-    selector = seen(rows(), **LOOK)
-    others = dataclasses.replace(inputs, targets={"selection_target": selector})
-    PLAIN.invert_batch(seen(rows(), **LOOK), others, [0, 1], seed=5)
-    assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.func import functional_call
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.rlb_mi import RLBMI
@@ -33,11 +32,6 @@ SMALL = {"episodes": 60, "minibatch": 16, "hidden": 8, "lr": 0.01}
 
 def weights(prefix):
     return {key.removeprefix(prefix): golden(key).clone() for key in GOLDEN.files if key.startswith(prefix)}
-
-
-def noise_of(seed):
-    source = torch.Generator().manual_seed(seed)
-    return lambda *shape: torch.randn(shape, generator=source)
 
 
 def listed(numbers):
@@ -71,16 +65,6 @@ def assert_weights(module, prefix, atol):
         torch.testing.assert_close(module.state_dict()[name], expected, atol=atol, rtol=0)
 
 
-def test_a_policy_matches():
-    first, second = GOLDEN["rlb_actor_e"]
-    agent, states = agent_of(listed([first, second]), stored=True), golden("rlb_actor_states")
-    mu, log_std = agent.actor(states)
-    action, log_prob = agent.sample(states)
-    for found, name in ((mu, "mu"), (log_std, "logstd"), (action, "action"), (log_prob, "logprob")):
-        torch.testing.assert_close(found.detach(), golden(f"rlb_actor_{name}"), atol=1e-5, rtol=0)
-    torch.testing.assert_close(agent.act(states[:1])[0], golden("rlb_actor_get_action_first"), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("kind", ["default", "twin"])
 def test_learning_matches(kind):
     """Four calls. `default`: the one critic here is both of theirs, whose losses are equal."""
@@ -110,68 +94,6 @@ def test_learning_matches(kind):
             networks |= {f"critic{i + 1}_target": critic for i, critic in enumerate(agent.slow)}
             for name, network in networks.items():
                 assert_weights(network, f"rlb_learn_twin_after{call + 1}_{name}.", 2e-5)
-
-
-def test_one_step_episodes_need_nothing_after_them():
-    """The same numbers as with the passes for the next state, which are multiplied by 0, and the same stream."""
-    found = []
-    for one_step in (True, False):
-        agent = agent_of(noise_of(2), one_step=one_step)
-        for call in range(3):
-            batch = golden_batch(call)
-            agent.learn(Experience(**{**vars(batch), "dones": torch.ones(ROWS, 1)}))
-        found.append([*agent.actor.parameters(), *agent.critics[0].parameters(), agent.log_temperature, agent.noise()])
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-
-
-@pytest.mark.parametrize("official", [True, False])
-def test_a_learning_step_is_the_one_by_hand(official):
-    """Every gradient and Adam's first step written out (which moves each weight by lr * g / (|g| + eps))."""
-    noise, lr = noise_of(8)(2, ROWS, SIZE), 0.01
-    drawn = iter([n[0, 0] if official else n for n in noise])
-    agent = agent_of(lambda *shape: next(drawn), official=official, critics=2, lr=lr)
-    batch = golden_batch(0)
-    before = {id(p): p.detach().clone() for net in (agent.actor, *agent.critics) for p in net.parameters()}
-
-    def by_hand(actor, n):
-        mu, log_std = actor
-        u = mu + n * log_std.exp()
-        a = u.tanh()
-        density = torch.distributions.Normal(mu, log_std.exp()).log_prob(u)
-        if official:
-            return a, (density - (1 - a**2 + 1e-6).log()).mean(1, keepdim=True)
-        return a, (density - (1 - a**2).log()).sum(1, keepdim=True)
-
-    pick = (lambda n: n[0, 0]) if official else (lambda n: n)
-    with torch.no_grad():
-        a, logp = by_hand(agent.actor(batch.next_states), pick(noise[0]))
-        after = torch.minimum(*(critic(batch.next_states, a) for critic in agent.critics)) - 1.0 * logp
-        targets = batch.rewards + 0.99 * (1 - batch.dones) * after
-    expected = {}
-    for critic in agent.critics:
-        loss = 0.5 * (critic(batch.states, batch.actions) - targets).square().mean()
-        for p, g in zip(critic.parameters(), torch.autograd.grad(loss, list(critic.parameters())), strict=True):
-            expected[id(p)] = before[id(p)] - lr * g / (g.abs() + 1e-8)
-    slow = [[0.01 * expected[id(p)] + 0.99 * before[id(p)] for p in critic.parameters()] for critic in agent.critics]
-    named = [{n: expected[id(p)] for n, p in critic.named_parameters()} for critic in agent.critics]
-    a, logp = by_hand(agent.actor(batch.states), pick(noise[1]))
-    values = [functional_call(one, moved, (batch.states, a)) for one, moved in zip(agent.critics, named, strict=True)]
-    climbed = values[0] if official else torch.minimum(*values)
-    loss = (1.0 * logp - climbed).mean()
-    for p, g in zip(agent.actor.parameters(), torch.autograd.grad(loss, list(agent.actor.parameters())), strict=True):
-        expected[id(p)] = before[id(p)] - lr * g / (g.abs() + 1e-8)
-
-    found = agent.learn(batch)
-    torch.testing.assert_close(found["targets"], targets, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(found["actor_loss"], loss.detach(), atol=1e-4, rtol=1e-4)
-    for network in (agent.actor, *agent.critics):
-        for p in network.parameters():
-            torch.testing.assert_close(p.detach(), expected[id(p)], atol=2e-5, rtol=0)
-    for critic, values in zip(agent.slow, slow, strict=True):
-        for p, value in zip(critic.parameters(), values, strict=True):
-            torch.testing.assert_close(p.detach(), value, atol=2e-5, rtol=0)
-    direction = math.copysign(1, (logp.mean() - SIZE).item())
-    assert agent.log_temperature.item() == pytest.approx(direction * lr, rel=1e-4)
 
 
 def test_a_replay_forgets_the_oldest():
