@@ -57,7 +57,7 @@ class Recorder:
         patience: Patience | None = None,
         error_line: Callable[[BaseException], str] = str,
     ) -> None:
-        """models: which targets to register at the end, see `orchestrator.tracking.recipes.candidates`.
+        """models: which targets to register at the end, see `orchestrator.tracking.runs.candidates`.
 
         error_line: what an error of the tracker says to a person.
         """

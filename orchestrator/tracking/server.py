@@ -1,4 +1,5 @@
-"""The tracking server or database: connecting with a deadline, making databases whole, finding moved artifacts."""
+"""The tracking server or database: connecting with a deadline, making databases whole, finding moved artifacts, and
+the runs that it has, each found again by a fingerprint among its tags."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,134 @@ def follow(uri: str, root: Path) -> None:
                     f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",
                     {"now": now, "old": was},
                 )
+
+
+KIND = "smoothsweep.kind"
+KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
+CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+SEEDS = "smoothsweep.seeds"  # that the means are over
+PARENT = "mlflow.parentRunId"
+PAGE = 500
+NOTHING: Mapping[str, str] = {}
+PER_CALL, OTHERS_PER_CALL = 800, 100  # metrics, params and tags: MLflow takes 1,000 in all, 100 of each of the others
+
+
+def pages(search: Callable[..., Any], *asked: Any, **options: Any) -> Iterator[Any]:
+    """Everything that one of the client's searches finds, a page at a time."""
+    token = None
+    while True:
+        page = search(*asked, page_token=token, **options)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+@contextmanager
+def already_gone() -> Generator[None]:
+    """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+
+
+@dataclass(kw_only=True)
+class StoredRun:
+    """A run that exists, as the server had it when it was read, with the tags that were written since.
+
+    Attributes:
+        status: RUNNING, FINISHED, FAILED or KILLED.
+        started: Time of its start, in milliseconds.
+    """
+
+    run_id: str
+    status: str
+    started: int
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+class Runs:
+    """kind ("sweep" | "trial" | "recipe") and fingerprint -> run. Read once; `read` again after a failure.
+
+    A request that seemed lost may yet have created its run, and drivers on two machines may both have created one.
+    Reading keeps one of them, a finished one before others and then the oldest, and deletes the rest.
+    """
+
+    def __init__(self, client: Any, experiment_id: str) -> None:
+        self._client, self._experiment_id = client, experiment_id
+        self._known: dict[tuple[str, str], StoredRun] = {}
+        self.read()
+
+    def get(self, kind: str, fingerprint: str) -> StoredRun | None:
+        return self._known.get((kind, fingerprint))
+
+    @contextmanager
+    def alone(self, kind: str, fingerprint: str) -> Generator[None]:
+        """One process of this machine at a time, which knows the run as the server has it: nobody creates it twice."""
+        place = sha256(f"{self._experiment_id} {kind} {fingerprint}".encode()).hexdigest()[:16]
+        with locked(cache_folder(), f"mlflow.{place}"):
+            self._known.pop((kind, fingerprint), None)
+            self.read(f"tags.`{KEYS[kind]}` = '{fingerprint}'")
+            yield
+
+    def read(self, only: str = "") -> None:
+        """What the server has now: a few hundred bytes per run. only: MLflow's filter, where not all is read."""
+        known: dict[tuple[str, str], StoredRun] = {}
+        doubles: dict[str, str] = {}  # run that is one too many -> the one that is kept
+        parents: dict[str, str] = {}  # run -> its parent
+        oldest_first = {"filter_string": only, "max_results": PAGE, "order_by": ["attributes.start_time ASC"]}
+        for run in pages(self._client.search_runs, [self._experiment_id], **oldest_first):
+            info, data = run.info, run.data
+            new = StoredRun(run_id=info.run_id, status=info.status, started=info.start_time, tags=dict(data.tags))
+            parents[new.run_id] = new.tags.get(PARENT, "")
+            for kind, key in KEYS.items():
+                if key in new.tags and (old := known.setdefault((kind, new.tags[key]), new)) is not new:
+                    kept, other = (new, old) if new.status == "FINISHED" != old.status else (old, new)
+                    known[kind, new.tags[key]], doubles[other.run_id] = kept, kept.run_id
+        for child, parent in parents.items():
+            if child in doubles:
+                with already_gone():
+                    self._client.delete_run(child)
+            elif parent in doubles:
+                self._client.set_tag(child, PARENT, doubles[parent])
+        self._known = {**self._known, **known} if only else known
+
+    def create(
+        self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
+    ) -> StoredRun:
+        """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
+        tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
+        run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
+        stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
+        self._known[kind, fingerprint] = stored
+        return stored
+
+    def write(
+        self, run: StoredRun, tags: Mapping[str, str], params: Mapping[str, str] = NOTHING, points: Sequence[Any] = ()
+    ) -> None:
+        """Write into a run in as few calls as MLflow's limits allow, mostly one."""
+        from mlflow.entities import Param, RunTag
+
+        told = [RunTag(key, value[:4900]) for key, value in tags.items()], [Param(*each) for each in params.items()]
+        parts = max(-(-len(points) // PER_CALL), *(-(-len(each) // OTHERS_PER_CALL) for each in told))
+        for part in range(parts):
+            some = slice(part * OTHERS_PER_CALL, (part + 1) * OTHERS_PER_CALL)
+            metrics = points[part * PER_CALL : (part + 1) * PER_CALL]
+            self._client.log_batch(run.run_id, metrics=metrics, params=told[1][some], tags=told[0][some])
+        run.tags.update(tags)
+
+    def end(self, run: StoredRun, status: str, *, at: int | None) -> None:
+        """End a run. at: milliseconds since 1970, None for now."""
+        self._client.set_terminated(run.run_id, status, end_time=at)
+        run.status = status
+
+    def drop(self, kind: str, fingerprint: str) -> None:
+        """Delete a run, to start over."""
+        stored = self._known.pop((kind, fingerprint), None)
+        if stored is not None:
+            with already_gone():
+                self._client.delete_run(stored.run_id)

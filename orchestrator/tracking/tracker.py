@@ -23,11 +23,13 @@ from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.result.sweep_result import SweepResult
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
-from smoothsweep.orchestrator.tracking.recipes import (
+from smoothsweep.orchestrator.tracking.runs import (
     LOOK,
     MEANS,
     ORDER,
+    PHASE,
     PLACES,
+    STRATEGY,
     VERDICT,
     VERDICT_DIGEST,
     VERDICT_NUMBERS,
@@ -35,31 +37,32 @@ from smoothsweep.orchestrator.tracking.recipes import (
     RunVerdict,
     Verdicts,
     candidates,
-    recipe_id,
-    recipe_means,
-    register,
-    verdicts_of,
-)
-from smoothsweep.orchestrator.tracking.runs import (
-    CONTENT,
-    KIND,
-    PARENT,
-    PHASE,
-    SEEDS,
-    STRATEGY,
-    Runs,
     finished_at,
     provenance_tags,
+    recipe_id,
+    recipe_means,
     recipe_params,
+    register,
     run_name,
     table_json,
     trial_points,
     trial_tags,
+    verdicts_of,
     work_ms,
     write_provenance,
     write_trial_files,
 )
-from smoothsweep.orchestrator.tracking.server import artifact_folder, connect, follow, scratch
+from smoothsweep.orchestrator.tracking.server import (
+    CONTENT,
+    KIND,
+    PARENT,
+    SEEDS,
+    Runs,
+    artifact_folder,
+    connect,
+    follow,
+    scratch,
+)
 from smoothsweep.sweeps.expand import LoadedSweep
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison

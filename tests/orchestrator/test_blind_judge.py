@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from smoothsweep.orchestrator.tracking.recipes import verdicts_of
+from smoothsweep.orchestrator.tracking.runs import verdicts_of
 from tests.orchestrator.made_reports import AXES, make_frames
 
 WORDS = re.compile("reduces|hides|leaks more|inconclusive")

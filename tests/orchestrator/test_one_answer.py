@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.result.findings import find
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
-from smoothsweep.orchestrator.tracking.recipes import ORDER, VERDICT, verdicts_of
+from smoothsweep.orchestrator.tracking.runs import ORDER, VERDICT, verdicts_of
 from smoothsweep.results import Judge
 from tests.test_library import made_audit
 

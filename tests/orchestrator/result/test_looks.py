@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.result.standing import look_sentences
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.recipes import LOOK, verdicts_of
+from smoothsweep.orchestrator.tracking.runs import LOOK, verdicts_of
 from tests.orchestrator.search.made import ALPHA, CHANGES, LOSSES, finish_look, leak, load_looks, work_off
 
 LABELS = {alpha: f"smoothing{NBSP}{str(alpha).replace('-', chr(0x2212))}" for alpha in CHANGES if alpha}

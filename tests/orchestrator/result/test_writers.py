@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.result.data import Measured
 from smoothsweep.orchestrator.result.format import ascii_text, gap_in_row, interval, number, significant
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of, rows_of
-from smoothsweep.orchestrator.tracking.recipes import verdicts_of
+from smoothsweep.orchestrator.tracking.runs import verdicts_of
 
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-?\d+)?(?!\w)")
 

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.result.rows import trial_row
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import sealed
-from smoothsweep.orchestrator.tracking.recipes import recipe_id
+from smoothsweep.orchestrator.tracking.runs import recipe_id
 from smoothsweep.orchestrator.tracking.tracker import Tracker, list_sweep_pages
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}

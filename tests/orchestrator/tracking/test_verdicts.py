@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.rows import results_table
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from smoothsweep.orchestrator.tracking.recipes import NUMBERS, VERDICT
+from smoothsweep.orchestrator.tracking.runs import NUMBERS, VERDICT
 
 
 def told(result, word="reduces", **changes):
