@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.planning.plan import Plan, make_plan, plan_summary
 from smoothsweep.orchestrator.planning.power import membership_line, membership_of_plan, power_lines, power_of
 from smoothsweep.orchestrator.planning.trial import ProposalLog
 from smoothsweep.orchestrator.search.agenda import forecast_of
-from smoothsweep.orchestrator.stages.judges import find_missing_weights
+from smoothsweep.orchestrator.stages.graph import find_missing_weights
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep

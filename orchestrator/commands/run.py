@@ -29,7 +29,7 @@ from smoothsweep.orchestrator.search.agenda import (
     write_end,
 )
 from smoothsweep.orchestrator.search.record import frontier_recipes
-from smoothsweep.orchestrator.stages.judges import find_missing_weights, unmeasured_lines
+from smoothsweep.orchestrator.stages.graph import find_missing_weights, unmeasured_lines
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair

@@ -23,8 +23,15 @@ from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import plugin_version
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.graph import attack_stage, data_stage, reconstruction_stage, target_stage
-from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
+from smoothsweep.orchestrator.stages.graph import (
+    attack_stage,
+    data_stage,
+    judge_stages,
+    reconstruction_sizes,
+    reconstruction_stage,
+    target_stage,
+    wants_decoded,
+)
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
@@ -256,14 +263,50 @@ class ProposalLog:
         return {**stated, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
 
     @cached_property
-    def make(self) -> Any:
-        """What makes the trials of a proposal: a `TrialMaker` of a search, a `LookMaker` of looks."""
-        return TrialMaker(self.loaded) if self.loaded.sweep.search else LookMaker(self.loaded, self.cells)
-
-    @cached_property
     def cells(self) -> list[Cell]:
         """The cells of the sweep file."""
         return expand(self.loaded)
+
+    @cached_property
+    def recipes(self) -> list[tuple[dict[str, Any], list[Cell]]]:
+        """The recipes of a sweep with looks, the baseline first, each with its cells.
+
+        Raises InputError unless one recipe is the baseline and another is beside it.
+        """
+        by_recipe: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
+        if baselines != 1 or len(recipes) < 2:
+            expected = "expected a baseline that is one recipe, and another beside it"
+            got = f"{baselines} of {len(recipes)} recipes"
+            raise InputError(f"{self.loaded.source}: seeds.looks: {expected}, got {got}")
+        return [(recipe_of(mine[0].values), mine) for mine in recipes]
+
+    def trials_of(self, proposal: Proposal) -> list[Trial]:
+        """Every attack under the first seed, then all under the next; of a look, without the seeds of those before."""
+        sweep, look = self.loaded.sweep, proposal.look
+        if sweep.looks is not None and look is not None:
+            seeds = sweep.looks.of_look(look)[len(sweep.looks.of_look(look - 1)) if look else 0 :]
+            cells = next(cells for recipe, cells in self.recipes if recipe == proposal.values)
+            return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+        rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
+        phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
+        seeds = sweep.every_seed[: proposal.seeds]
+        return self.trials_under(proposal.values, seeds, phase, rung.set if rung else None)
+
+    def trials_under(
+        self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
+    ) -> list[Trial]:
+        """The trials of a search's recipe under these seeds."""
+        cells = [self.loaded.make({**recipe, **attack}, beside) for attack in self.loaded.sweep.combinations]
+        return [Trial(cell=cell, seed=seed, phase=phase) for seed in seeds for cell in cells]
+
+    def identity(self, recipe: dict[str, Any]) -> str:
+        """A string, the same for two recipes exactly if they are the same work, whatever their values are called."""
+        cell = self.loaded.make({**recipe, **self.loaded.sweep.combinations[0]})
+        return Trial(cell=cell, seed=self.loaded.sweep.every_seed[0]).id
 
     def trials(self) -> list[Trial]:
         """Every trial: those of the file, those of what was proposed, in that order, those of the re-audit.
@@ -274,7 +317,7 @@ class ProposalLog:
         # The file has the first look.
         further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]
         listed = [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
-        trials = [*listed, *(trial for proposal in further for trial in self.make(proposal))]
+        trials = [*listed, *(trial for proposal in further for trial in self.trials_of(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())
         return [*trials, *self.reaudit_trials()]
@@ -325,65 +368,10 @@ class ProposalLog:
             return []
         seeds = self.loaded.reaudit.seeds
         if self.loaded.sweep.search:
-            return [trial for recipe in recipes for trial in self.make.trials_under(recipe, seeds, "reaudit")]
+            return [trial for recipe in recipes for trial in self.trials_under(recipe, seeds, "reaudit")]
         wanted = {canonical_json(recipe) for recipe in recipes}
         cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
         return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]
-
-
-class TrialMaker:
-    """Makes the trials of proposals, for one sweep."""
-
-    def __init__(self, loaded: LoadedSweep) -> None:
-        self.loaded = loaded
-        self.make = loaded.make
-        self.attacks = loaded.sweep.combinations
-
-    def __call__(self, proposal: Proposal) -> list[Trial]:
-        """Every attack under the first seed, then all under the next."""
-        rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
-        phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
-        seeds = self.loaded.sweep.every_seed[: proposal.seeds]
-        return self.trials_under(proposal.values, seeds, phase, rung.set if rung else None)
-
-    def trials_under(
-        self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
-    ) -> list[Trial]:
-        """A recipe's trials under these seeds."""
-        cells = [self.make({**recipe, **attack}, beside) for attack in self.attacks]
-        return [Trial(cell=cell, seed=seed, phase=phase) for seed in seeds for cell in cells]
-
-    def identity(self, recipe: dict[str, Any]) -> str:
-        """A string, the same for two recipes exactly if they are the same work, whatever their values are called."""
-        cell = self.make({**recipe, **self.attacks[0]})
-        return Trial(cell=cell, seed=self.loaded.sweep.every_seed[0]).id
-
-
-class LookMaker:
-    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells.
-
-    Raises InputError unless one recipe is the baseline and another is beside it.
-    """
-
-    def __init__(self, loaded: LoadedSweep, cells: list[Cell]) -> None:
-        self.looks = loaded.looks
-        by_recipe: dict[str, list[Cell]] = {}
-        for cell in cells:
-            by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
-        recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
-        baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
-        if baselines != 1 or len(recipes) < 2:
-            expected = "expected a baseline that is one recipe, and another beside it"
-            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(recipes)} recipes")
-        self.recipes = [(recipe_of(mine[0].values), mine) for mine in recipes]
-        self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
-
-    def __call__(self, proposal: Proposal) -> list[Trial]:
-        """The trials that a recipe gets for a look, those of the looks before left out."""
-        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
-        seeds = self.looks.of_look(present(proposal.look, "look"))[known:]
-        cells = self._cells[canonical_json(proposal.values)]
-        return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
 
 
 def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:

@@ -34,7 +34,7 @@ from smoothsweep.orchestrator.result.data import Axis, StageLink
 from smoothsweep.orchestrator.result.estimates import images_column
 from smoothsweep.orchestrator.result.format import defense_key, is_null
 from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.stages.judges import unavailable_reasons
+from smoothsweep.orchestrator.stages.graph import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, axis_keys, axis_names, axis_value, settings_words

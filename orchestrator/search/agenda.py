@@ -29,7 +29,7 @@ from pydantic import BaseModel, Field
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.plan import SearchForecast
-from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial, TrialMaker
+from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, Trial
 from smoothsweep.orchestrator.search.setup import (
     OPEN,
     Aims,
@@ -55,9 +55,9 @@ class Agenda:
     """The trials of one search, or of a sweep with looks, one after the other. `news` tells what happens meanwhile."""
 
     def __init__(self, proposed: ProposalLog) -> None:
-        self.file, self.store, self.make = proposed, proposed.store, proposed.make
+        self.file, self.store = proposed, proposed.store
         loaded = proposed.loaded
-        self.setup = None if loaded.sweep.looks else search_setup(self.make)
+        self.setup = None if loaded.sweep.looks else search_setup(proposed)
         self._propose: Propose = (
             LookDesign(proposed).propose
             if self.setup is None
@@ -79,7 +79,7 @@ class Agenda:
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
         first = next(iter(self.file.proposals()), None) or self._propose([], {})
-        return self.make(first) if isinstance(first, Proposal) else []
+        return self.file.trials_of(first) if isinstance(first, Proposal) else []
 
     def begin(self) -> None:
         """Take up what was proposed earlier."""
@@ -150,7 +150,7 @@ class Agenda:
     def _enter(self, proposal: Proposal) -> None:
         """Queue the proposal's trials, except those that the store has."""
         self.proposals.append(proposal)
-        trials = self._trials[proposal.number] = self.make(proposal)
+        trials = self._trials[proposal.number] = self.file.trials_of(proposal)
         for trial in trials:
             if all(self.store.has(stage) for stage in trial.stages):
                 if trial.id not in self._met:  # else it was opened or found before, under fewer seeds of its recipe
@@ -172,13 +172,13 @@ class Agenda:
             del self._trials[number]
 
 
-def search_setup(make: TrialMaker) -> Setup:
+def search_setup(proposed: ProposalLog) -> Setup:
     """The search of a sweep file as strategies need it."""
-    loaded, search = make.loaded, make.loaded.search
+    loaded, search = proposed.loaded, proposed.loaded.search
     return Setup(
         space=search.dimensions,
         aims=Aims(objectives=search.objectives, constraints=search.constraints),
-        identity=make.identity,
+        identity=proposed.identity,
         seed=search.start,
         recipes=search.recipes,
         lag=search.lag,
@@ -200,11 +200,11 @@ class LookDesign:
     """
 
     def __init__(self, proposed: ProposalLog) -> None:
-        self.loaded, self.store, self.make = proposed.loaded, proposed.store, proposed.make
+        self.proposed, self.loaded, self.store = proposed, proposed.loaded, proposed.store
         self._open_after: dict[int, list[dict[str, Any]]] = {}
 
     def propose(self, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
-        for look in range(len(self.make.looks.looks)):
+        for look in range(len(self.loaded.looks.looks)):
             of_this_look = [proposal for proposal in proposals if proposal.look == look]
             for recipe in self._wanted(look, proposals):
                 if not any(proposal.values == recipe for proposal in of_this_look):
@@ -216,7 +216,7 @@ class LookDesign:
     def _wanted(self, look: int, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
         """The recipes that get seeds for a look, once all trials of the one before have ended."""
         if look == 0:
-            return [recipe for recipe, _ in self.make.recipes]
+            return [recipe for recipe, _ in self.proposed.recipes]
         if look not in self._open_after:
             self._open_after[look] = self._still_open(look, proposals)
         return self._open_after[look]
@@ -228,7 +228,8 @@ class LookDesign:
         from smoothsweep.orchestrator.result.rows import baseline_axes, per_class_rows, results_table, sweep_axes
         from smoothsweep.orchestrator.result.summary import summarise
 
-        trials = [t for one in proposals if present(one.look, "look") < looks_begun for t in self.make(one)]
+        trials_of = self.proposed.trials_of
+        trials = [t for one in proposals if present(one.look, "look") < looks_begun for t in trials_of(one)]
         per_class = per_class_rows(trials, self.store)
         data = ReportData(
             title=self.loaded.sweep.name,
@@ -237,14 +238,14 @@ class LookDesign:
             protocol=self.loaded.sweep.protocol,
             per_class=per_class if len(per_class) else None,
             baseline=baseline_axes(self.loaded),
-            looks=self.make.looks,
+            looks=self.loaded.looks,
         )
         summary = summarise(data)
         stops = {} if summary.primary is None else summary.stops(summary.primary)
         open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
         ids = {trial for mine in summary.frame.loc[summary.frame["recipe"].isin(open_), "trials"] for trial in mine}
-        (baseline, _), *others = self.make.recipes
-        firsts = ((recipe, self.make(Proposal(number=0, values=recipe, look=0))) for recipe, _ in others)
+        (baseline, _), *others = self.proposed.recipes
+        firsts = ((recipe, trials_of(Proposal(number=0, values=recipe, look=0))) for recipe, _ in others)
         wanted = [recipe for recipe, mine in firsts if any(trial.id in ids for trial in mine)]
         return [baseline, *wanted] if wanted else []
 
@@ -392,16 +393,15 @@ def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
         return _forecast_of_looks(proposed)
     if sweep.search is None:
         return None
-    proposals, make = proposed.proposals(), proposed.make
-    setup = search_setup(make)
+    proposals, setup = proposed.proposals(), search_setup(proposed)
     counts, recipes = _counts(setup, proposals), _samples(setup)
     # How many are to be audited again, of which none has been chosen yet.
     again = sweep.reaudit.recipes if sweep.reaudit and proposed.reaudit() is None else 0
     if not recipes or not (again or any(count for _, count in counts)):
         return None
     met = [
-        [make(Proposal(number=0, values=values, rung=rung)) for rung, _ in counts]
-        + [make.trials_under(values, make.loaded.reaudit.seeds, "reaudit") if sweep.reaudit else []]
+        [proposed.trials_of(Proposal(number=0, values=values, rung=rung)) for rung, _ in counts]
+        + [proposed.trials_under(values, sweep.reaudit.seeds, "reaudit") if sweep.reaudit else []]
         for values in recipes
     ]
     whole = [[[s for trial in trials for s in trial.stages] for trials in of_recipe] for of_recipe in met]
@@ -427,16 +427,19 @@ def forecast_of(proposed: ProposalLog) -> SearchForecast | None:
 
 def _forecast_of_looks(proposed: ProposalLog) -> SearchForecast | None:
     """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
-    sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
+    sweep, looks, proposals = proposed.loaded.sweep, proposed.loaded.looks.looks, proposed.proposals()
     looks_begun = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
     last = [proposal.values for proposal in proposals if proposal.look == looks_begun]
-    later = range(looks_begun + 1, len(make.looks.looks))
+    later = range(looks_begun + 1, len(looks))
     if not later or read_end(proposed) is not None:
         return None
     # Until all recipes of a look are proposed, none of its answers is known.
-    recipes = last if looks_begun else [recipe for recipe, _ in make.recipes]
-    trials = [t for recipe in recipes for look in later for t in make(Proposal(number=0, values=recipe, look=look))]
-    first = [t for recipe in recipes for t in make(Proposal(number=0, values=recipe, look=0))]
+    recipes = last if looks_begun else [recipe for recipe, _ in proposed.recipes]
+
+    def trials_at(look: int) -> list[Trial]:
+        return [t for one in recipes for t in proposed.trials_of(Proposal(number=0, values=one, look=look))]
+
+    trials, first = [trial for look in later for trial in trials_at(look)], trials_at(0)
     known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     added = tuple(stage for stage in stages if stage.fingerprint not in known and not proposed.store.has(stage))
@@ -445,7 +448,7 @@ def _forecast_of_looks(proposed: ProposalLog) -> SearchForecast | None:
         settings=sweep,
         steps=((1, (added,)),),
         budget_hours=hours_left(proposed.store, sweep.name, sweep.budget),
-        looks=tuple(make.looks.looks[look] for look in later),
+        looks=tuple(looks[look] for look in later),
         trials=len(trials),
     )
 

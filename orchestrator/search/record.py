@@ -20,13 +20,14 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metr
 from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.planning.state import read_failures
-from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, TrialMaker, recipe_of
+from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, recipe_of
 from smoothsweep.orchestrator.result.data import Importance, Objective, ProposalRow, SearchView, same_recipe
 from smoothsweep.orchestrator.result.format import count, duration, is_null, listing
 from smoothsweep.orchestrator.search.agenda import read_end, search_setup, spent
 from smoothsweep.orchestrator.search.setup import (
     DONE,
     OPEN,
+    Setup,
     crowding,
     distribution,
     metrics_of,
@@ -74,7 +75,7 @@ def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
         importances=tuple(
             replace(importance, shares=tuple((names.get(key, key), share) for key, share in importance.shares))
-            for importance in importances(loaded, tried)
+            for importance in importances(search_setup(proposed), tried)
         ),
     )
 
@@ -128,18 +129,22 @@ def rung_words(settings: Mapping[str, Any]) -> str:
 def _rows(
     proposed: ProposalLog, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
 ) -> tuple[ProposalRow, ...]:
-    store, make, proposals = proposed.store, proposed.make, proposed.proposals()
-    aims, failures = search_setup(make).aims, read_failures(store, proposed.name)
+    store, proposals = proposed.store, proposed.proposals()
+    aims, failures = search_setup(proposed).aims, read_failures(store, proposed.name)
     by_number = {proposal.number: proposal for proposal in proposals}
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
     left = {by_number[p.of].rung for p in proposals if p.of in by_number}  # rungs that some recipe has left
     counted: set[str] = set()
     rows = []
     for proposal in proposals:
-        trials, rung = make(proposal), proposal.rung
+        trials, rung = proposed.trials_of(proposal), proposal.rung
         outcome = read_outcome(trials, store, aims, failures)
         settled = outcome.status != OPEN and set(outcome.violations) == set(aims.constraints)
-        axes = {name: trials[0].cell.axes[name] for key, name in make.make.names.items() if key.startswith("recipe.")}
+        axes = {
+            name: trials[0].cell.axes[name]
+            for key, name in proposed.loaded.make.names.items()
+            if key.startswith("recipe.")
+        }
         stages = [stage for trial in trials for stage in trial.stages if stage.fingerprint not in counted]
         new = {stage.fingerprint: stage for stage in stages if store.has(stage)}  # that no earlier proposal has
         counted |= new.keys()
@@ -174,29 +179,26 @@ LEAST = 8
 SEED = 0
 
 
-def importances(loaded: LoadedSweep, tried: Iterable[tuple[Values, Objectives]]) -> tuple[Importance, ...]:
+def importances(setup: Setup, tried: Iterable[tuple[Values, Objectives]]) -> tuple[Importance, ...]:
     """One importance per objective, from recipes that met the full attack under all seeds; none below `LEAST` recipes.
 
     A parameter that a recipe does not have counts as the middle of its range, as it does when recipes are proposed.
     """
-    setup = search_setup(TrialMaker(loaded))
     placed = [(place(setup, values), found) for values, found in tried]
-    known = [(positions, found) for positions, found in placed if positions is not None]
-    by_objective = (_importance(loaded, known, objective) for objective in loaded.search.objectives)
-    return tuple(importance for importance in by_objective if importance is not None)
+    found_by = (_importance(setup, placed, objective) for objective in setup.aims.objectives)
+    return tuple(importance for importance in found_by if importance is not None)
 
 
 def _importance(
-    loaded: LoadedSweep, known: Sequence[tuple[Positions, Objectives]], objective: str
+    setup: Setup, placed: Sequence[tuple[Positions | None, Objectives]], objective: str
 ) -> Importance | None:
-    values = [(at, float(value)) for at, found in known if (value := found.get(objective)) is not None]
+    values = [(at, float(value)) for at, found in placed if at and (value := found.get(objective)) is not None]
     if len(values) < LEAST or len({value for _, value in values}) < 2:
         return None
     import optuna  # seconds, which a report of a grid does without
     from optuna.trial import create_trial
 
-    dimensions = loaded.search.dimensions.dimensions
-    space = {dimension.key: distribution(dimension) for dimension in dimensions}
+    space = {dimension.key: distribution(dimension) for dimension in setup.space.dimensions}
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
     study.add_trials([create_trial(params=at, distributions=space, value=value) for at, value in values])
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=SEED)

@@ -21,8 +21,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.graph import data_stage
-from smoothsweep.orchestrator.stages.judges import judging_model_stage
+from smoothsweep.orchestrator.stages.graph import data_stage, judging_model_stage
 from smoothsweep.orchestrator.stages.stage import files_may_be_absent, with_ancestors
 from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.expand import expand

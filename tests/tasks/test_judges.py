@@ -22,7 +22,7 @@ from smoothsweep.core.judges.table import JUDGES, measured, stage_of
 from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.fid import PUBLISHED_FIDS
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.stages.judges import unavailable_reasons
+from smoothsweep.orchestrator.stages.graph import unavailable_reasons
 from smoothsweep.sweeps.expand import check
 from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext

@@ -42,7 +42,7 @@ from smoothsweep.orchestrator.commands.requests import (
     PriorRequest,
     WeightsRequest,
 )
-from smoothsweep.orchestrator.stages.judges import pretrained_architectures
+from smoothsweep.orchestrator.stages.graph import pretrained_architectures
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import ToySweep

@@ -170,7 +170,7 @@ def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys
 
 
 def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, monkeypatch):
-    from smoothsweep.orchestrator.stages.judges import staged_file
+    from smoothsweep.orchestrator.stages.graph import staged_file
 
     staged_file.cache_clear()
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import PROPOSALS, Proposal, ProposalLog, trials_of
-from smoothsweep.orchestrator.search.agenda import Agenda, write_end
+from smoothsweep.orchestrator.search.agenda import Agenda, search_setup, write_end
 from smoothsweep.orchestrator.search.record import importances, search_view
 from smoothsweep.orchestrator.search.setup import (
     Aims,
@@ -294,12 +294,13 @@ def drawn(count):
     return made
 
 
-def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loaded):
-    accuracy, leak = importances(loaded, drawn(40))
+def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loaded, tmp_path):
+    setup = search_setup(ProposalLog(loaded, Store(root=tmp_path)))
+    accuracy, leak = importances(setup, drawn(40))
     assert leak.objective == "embedder_acc1" and leak.recipes == 40
     assert leak.shares[0][0] == ALPHA and leak.shares[0][1] > 0.9
     assert accuracy.shares[0][0] == START and accuracy.shares[0][1] > 0.6
     for one in (accuracy, leak):
         assert sum(share for _, share in one.shares) == pytest.approx(1.0)
         assert {key for key, _ in one.shares} == {ALPHA, KIND, START}
-    assert importances(loaded, drawn(12)) == importances(loaded, drawn(12))
+    assert importances(setup, drawn(12)) == importances(setup, drawn(12))

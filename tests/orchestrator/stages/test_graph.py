@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import measured
 from smoothsweep.orchestrator.planning.trial import inversion_stages
-from smoothsweep.orchestrator.stages import judges
+from smoothsweep.orchestrator.stages import graph
 from smoothsweep.orchestrator.stages import stage as fingerprints
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.schema import InversionSweep
@@ -142,10 +142,10 @@ def of_kind(found, kind):
 @pytest.fixture
 def fresh():
     """Digests and staged files are looked for anew."""
-    for known in (fingerprints._digest, judges.staged_file):
+    for known in (fingerprints._digest, graph.staged_file):
         known.cache_clear()
     yield fingerprints._digest.cache_clear
-    for known in (fingerprints._digest, judges.staged_file):
+    for known in (fingerprints._digest, graph.staged_file):
         known.cache_clear()
 
 

@@ -13,8 +13,8 @@ from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.importing.weights import needed_files
 from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
-from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judges import (
+from smoothsweep.orchestrator.stages import graph
+from smoothsweep.orchestrator.stages.graph import (
     find_missing_weights,
     pretrained_architectures,
     reconstruction_sizes,
@@ -40,15 +40,15 @@ def staged(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    judges.staged_file.cache_clear()
+    graph.staged_file.cache_clear()
     yield folder
-    judges.staged_file.cache_clear()
+    graph.staged_file.cache_clear()
 
 
 def stage_file(folder, name):
     path = folder / weight_file(name).file_name
     path.write_bytes(name.encode())
-    judges.staged_file.cache_clear()
+    graph.staged_file.cache_clear()
     return path
 
 
@@ -288,7 +288,7 @@ def test_an_attack_that_trains_students_needs_theirs(tmp_path, staged):
 
 def shadows_of(recipe, **judge):
     asked = settings({"membership": {"shadows": 4, **judge}}, recipe=recipe, attack=None, prior=None, public=None)
-    return {key: stage.fingerprint for key, stage in judges.shadow_stages(asked).items()}
+    return {key: stage.fingerprint for key, stage in graph.shadow_stages(asked).items()}
 
 
 def test_shadow_models_of_a_named_recipe_are_those_that_a_target_of_it_has():
