@@ -1,26 +1,21 @@
-"""Compare cells with tables of the paper: number by number, and the order of defenses by leak."""
+"""Compare cells with tables of the paper, number by number."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from smoothsweep.core.data.names import PUBLISHED_NAMES
-from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, recipe_words
-from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.text import NBSP, minus
+from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.defenses import Words
 from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
-from smoothsweep.sweeps.paper_tables import PaperNumber, PaperRow, Standing, datasets_of, matching, printed_rows
+from smoothsweep.sweeps.paper_tables import PaperNumber, PaperRow, Standing, matching, printed_rows
 
 SYMBOLS = {
     "test_acc": "Test Acc",
@@ -199,116 +194,3 @@ def printed(paper: PaperNumber | None, spec: Metric) -> str:
     if spec.unit == "percent":
         return f"{100 * paper.value:.{max(0, paper.decimals - 2)}f}\u00a0%"
     return f"{paper.value:,.{paper.decimals}f}"
-
-
-PAPER_TABLES = ("1", "3")
-
-
-class Order(NamedTuple):
-    """Arms by their leak.
-
-    Attributes:
-        title: Where the order comes from.
-        chosen: Arm -> the strength that stands for it, least leak first.
-        clear: Pairs of arms of which one leaks more; none where the source gives no interval.
-    """
-
-    title: str
-    chosen: Mapping[str, str]
-    clear: frozenset[frozenset[str]] = frozenset()
-
-
-def paper_orders() -> tuple[Order, ...]:
-    """The orders by Acc@1 in Tables 1 and 3, one for each data set; an arm stands at its least leaking strength."""
-    orders = []
-    for table, dataset in ((each, one) for each in PAPER_TABLES for one in datasets_of(each)):
-        rows = [row for row in printed_rows(table, dataset) if "attack_acc1" in row.numbers]
-        chosen: dict[str, str] = {}
-        for row in sorted(rows, key=lambda row: row.numbers["attack_acc1"].value):
-            names = ("alpha",) if row.first.defense == SMOOTHING else ("beta", "lambda_input", "lambda_label")
-            words = recipe_words({"kind": row.first.defense} | {name: getattr(row.first, name) for name in names})
-            if arm := _arm(words):
-                chosen.setdefault(arm, "" if words.plain else words.strength)
-        orders.append(Order(f"Table {table}, {NAMES.get(dataset, dataset)}", chosen))
-    return tuple(orders)
-
-
-def our_order(summary: Summary, defended: Words, metric: str) -> Order | None:
-    """The order of the paper's arms in this sweep by one judge; None with fewer than two measured arms.
-
-    Combinations of defenses, and arms that the paper lacks, are left out.
-    """
-    worst, sign = summary.worst(metric) if metric in summary.measured else {}, metric_of(metric).sign
-    leaks = {recipe: sign * float(summary.cells[row][metric]) for recipe, row in worst.items()}
-    best: dict[str, str] = {}
-    for recipe in sorted((recipe for recipe in defended if recipe in leaks), key=leaks.__getitem__):
-        if (arm := _arm(defended[recipe])) is not None:
-            best.setdefault(arm, recipe)
-    if len(best) < 2:
-        return None
-    clear = {
-        frozenset((first, other))
-        for first, other in combinations(best, 2)
-        if (gap := summary.reduction(metric, best[first], best[other])) is not None and gap.is_clear
-    }
-    chosen = {arm: "" if arm == "none" else defended[recipe].strength for arm, recipe in best.items()}
-    return Order(metric_of(metric).label, chosen, frozenset(clear))
-
-
-def order_table(summary: Summary, defended: Words) -> dict[str, Any] | None:
-    """The paper's orders beside ours by each judge; None where no two arms of the paper were measured.
-
-    Returns: `heads`; `arms`, for each its label and in every order its place and strength; and `alike`, for each order
-    of ours how many pairs each of the paper's has, how many in the same order, of those that are clear here, and both.
-    """
-    ours = [order for metric in CLASS_METRICS if (order := our_order(summary, defended, metric)) is not None]
-    if not any(set(order.chosen) - {"none"} for order in ours):
-        return None
-    theirs, mine = paper_orders(), [arm for arm in arm_words() if any(arm in order.chosen for order in ours)]
-
-    def places(arm: str) -> Iterator[tuple[int, str] | None]:
-        for order in (*ours, *theirs):
-            shared = [one for one in order.chosen if one in mine]
-            yield (shared.index(arm) + 1, order.chosen[arm]) if arm in shared else None
-
-    return {
-        "heads": [*(f"Here: {order.title}" for order in ours), *(order.title for order in theirs)],
-        "arms": [(arm_words()[arm], list(places(arm))) for arm in mine],
-        "alike": [(order.title, [agreement(order, other) for other in theirs]) for order in ours],
-    }
-
-
-def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
-    """Count the pairs of arms that both orders have.
-
-    Returns: all pairs, pairs in the same order, pairs whose difference is significant here, and how many of the latter
-    are in the same order.
-    """
-    places = {arm: place for place, arm in enumerate(theirs.chosen)}
-    pairs = list(combinations([arm for arm in ours.chosen if arm in places], 2))  # in our order: least leak first
-    alike = {pair for pair in pairs if places[pair[0]] < places[pair[1]]}
-    clear = {pair for pair in pairs if frozenset(pair) in ours.clear}
-    return len(pairs), len(alike), len(clear), len(alike & clear)
-
-
-@cache
-def arm_words() -> dict[str, str]:
-    """Arm -> its label, for plain training, smoothing, and the defenses of the paper's tables."""
-    rows = (row for table in PAPER_TABLES for dataset in datasets_of(table) for row in printed_rows(table, dataset))
-    printed = {row.first.defense for row in rows} - {SMOOTHING}
-    compared = {kind: family_of(kind) for kind in DEFENSES if kind in printed}
-    return {
-        "none": "No defense",
-        "negative": f"Smoothing below{NBSP}0",
-        "positive": f"Smoothing above{NBSP}0",
-        **{kind: family.name for kind, family in compared.items() if family is not None},
-    }
-
-
-def _arm(words: RecipeWords) -> str | None:
-    """The arm of a recipe; None for one that the paper did not try."""
-    if words.plain:
-        return "none"
-    if words.family == SMOOTHING and words.order is not None and not words.arm:
-        return "negative" if words.order[0] < 0 else "positive"
-    return words.family if words.family in arm_words() and not words.arm else None

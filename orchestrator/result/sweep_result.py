@@ -19,7 +19,6 @@ from smoothsweep.orchestrator.result.columns import FRAMES, metric_columns
 from smoothsweep.orchestrator.result.data import Measured, ReportData, progress
 from smoothsweep.orchestrator.result.defenses import (
     REDUCTION,
-    by_setting,
     cost_rows,
     cost_words,
     defense_frame,
@@ -48,7 +47,7 @@ from smoothsweep.orchestrator.result.leaks import (
     hiding_sentences,
     query_frame,
 )
-from smoothsweep.orchestrator.result.published import order_table, paper_comparison, published_sentences
+from smoothsweep.orchestrator.result.published import paper_comparison, published_sentences
 from smoothsweep.orchestrator.result.searches import marks, search_sentences
 from smoothsweep.orchestrator.result.standing import (
     ReauditSummary,
@@ -145,7 +144,6 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
     choice, published, checked = decide(summary), paper_comparison(data, summary), check_reaudit(data, summary)
     members = membership_frame(data, summary)
     defended, settings = defense_frame(data, summary)
-    orders = [order_table(summary, words) for words, _ in zip(by_setting(summary).values(), settings, strict=False)]
     frames = {
         "recipes": recipe_frame(summary, checked),
         "attacks": attack_frame(summary),
@@ -164,7 +162,7 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
             **_facts(data, summary, choice),
             **screen_facts(summary),
             "fresh_seeds": () if checked is None else checked.seeds,
-            "settings": [of | {"orders": order} for of, order in zip(settings, orders, strict=True)],
+            "settings": settings,
             "advantage": advantage_panels(summary),
             "published": published,
         },

@@ -51,7 +51,7 @@ def is_pure(name, head):
     """Whether the numbers of this column have no unit to be told."""
     plain = head.lower()
     known = {words for words in PURE if plain.startswith(words) or plain.endswith(words)}
-    return name in ("sheet", "plain orders") or plain in f"{COUNTS}|{NAMES}".split("|") or bool(known) or "auc" in plain
+    return name == "sheet" or plain in f"{COUNTS}|{NAMES}".split("|") or bool(known) or "auc" in plain
 
 
 PAGES = {

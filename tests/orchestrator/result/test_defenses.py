@@ -9,9 +9,8 @@ import pytest
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.result.data import Axis
-from smoothsweep.orchestrator.result.defenses import by_setting, defense_frame
+from smoothsweep.orchestrator.result.defenses import defense_frame
 from smoothsweep.orchestrator.result.format import ascii_text
-from smoothsweep.orchestrator.result.published import our_order, paper_orders
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.orchestrator import made_defenses
@@ -145,20 +144,3 @@ def test_training_costs_are_ratios_by_seed(whole):
     assert 1.5 < bido["time_low"] <= bido["time"] <= bido["time_high"] < 2.1
     bare, _ = described(replace(data, results=data.results.drop(columns="seconds_target")), summary)
     assert bare[setting["plain"]]["time"] is None
-
-
-def test_the_papers_orders_are_those_of_its_tables():
-    orders = {order.title: order for order in paper_orders()}
-    assert tuple(orders["Table 1, FaceScrub"].chosen) == ("negative", "bido", "mid", "none", "positive")
-    assert tuple(orders["Table 3, CelebA"].chosen) == ("bido", "negative", "mid", "none")
-    assert text_of(orders["Table 3, CelebA"].chosen["bido"]) == "lambda 0.05 / 2.5"
-
-
-def test_our_order_stands_at_the_least_leaking_strength_and_knows_what_is_clear(whole):
-    _, summary = whole
-    (words,) = by_setting(summary).values()
-    ours = our_order(summary, words, "embedder_acc1")
-    assert set(ours.chosen) == {"none", "negative", "positive", "mid", "bido"}
-    assert text_of(ours.chosen["negative"]) == "alpha -0.2" and ours.chosen["none"] == ""
-    assert frozenset(("negative", "positive")) in ours.clear
-    assert our_order(summary, words, "fid") is None
