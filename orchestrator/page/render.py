@@ -48,7 +48,7 @@ from smoothsweep.orchestrator.result.display import (
 )
 from smoothsweep.orchestrator.result.format import gap_in_row
 from smoothsweep.orchestrator.result.published import metric_spec
-from smoothsweep.orchestrator.result.searches import aim_words, value_words
+from smoothsweep.orchestrator.result.searches import value_words
 from smoothsweep.orchestrator.result.standing import ATTACKS, HEAD, WITHIN, WORDS, title_of
 from smoothsweep.orchestrator.result.sweep_result import SweepResult, result_of, rows_of
 from smoothsweep.tasks.registry import stage_title
@@ -365,7 +365,6 @@ def environment() -> Environment:
         "compared": compared,
         "whole_flags": _with_whole_flags,
         "stage_name": stage_title,
-        "aim_words": aim_words,
         "metric_of": metric_of,
         "metric_spec": metric_spec,
     }

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import TOP, exposures
@@ -184,19 +183,6 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
         kind="stable",
     ).reset_index(drop=True)
     return frame.assign(reached=_reached(frame, summary.spec.sign))
-
-
-def by_access(queries: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Access level -> the rows of what an attacker with it can run, `reached` by those alone; least access first.
-
-    Only levels that an attack of its own reaches: controls make none.
-    """
-    sign, levels = metric_of(queries["metric"].iloc[0]).sign, {}
-    for place, level in enumerate(ACCESS_LEVELS):
-        if ((queries["access"] == level) & ~queries["control"] & queries["leak"].notna()).any():
-            within = queries[queries["access"].isin(ACCESS_LEVELS[: place + 1])]
-            levels[level] = within.assign(reached=_reached(within, sign))
-    return levels
 
 
 def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:

@@ -46,12 +46,10 @@ def search_sentences(view: SearchView) -> dict[str, tuple[str, ...]]:
         "did": with_plugin_name(STRATEGIES[view.strategy].words, "search", view.strategy),
         "met": len({proposal.key for proposal in view.proposals}),
         "aims": [f"{aim_words(one)} {'up' if one.way == 'max' else 'down'}" for one in view.objectives],
-        "first": aim_words(view.objectives[0]) if view.objectives else "",
         "troubles": [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]],
         "ends": [
             f"{value_words(aim, end)} {aim_words(aim)}" for aim, end in zip(view.objectives, reference, strict=False)
         ],
-        "full": sum(proposal.status == "done" for proposal in view.full),
         "fewest": min((one.recipes for one in view.importances), default=0),
         "parameters": max((len(one.shares) for one in view.importances), default=0),
         "audited": sum(proposal.audited for proposal in view.full),

@@ -1,37 +1,30 @@
-"""Curves: over epochs, the steps of an attack, queries, the smoothing factor, a search; and a search's parameters."""
+"""Curves: over epochs, the steps of an attack, the smoothing factor, a search; and a search's parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.figures.canvas import (
     DASHED,
     INK,
     KEY,
-    PAPER,
     SOFT,
     Canvas,
-    Labels,
     Named,
     clean,
-    fold,
     limits,
-    note,
-    text_width,
     write_names,
 )
 from smoothsweep.orchestrator.page.figures.colours import CATEGORIES, Colours
-from smoothsweep.orchestrator.result.data import Objective, SearchView, progress
-from smoothsweep.orchestrator.result.format import is_null, number
-from smoothsweep.orchestrator.result.leaks import AdvantagePanel, by_access
-from smoothsweep.orchestrator.result.searches import aim_words, proposal_words, value_words
+from smoothsweep.orchestrator.result.data import SearchView, progress
+from smoothsweep.orchestrator.result.format import is_null
+from smoothsweep.orchestrator.result.leaks import AdvantagePanel
+from smoothsweep.orchestrator.result.searches import aim_words, proposal_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,54 +120,6 @@ def _name_ends(canvas: Canvas, axes: Axes, ends: Mapping[str, float], colours: C
     write_names(canvas, axes, names, within=(box.x1, box.y0 - 30, math.inf, box.y1 + 30))
 
 
-WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "who has the gradients"}
-
-
-def query_curves(queries: pd.DataFrame, colours: Colours) -> Canvas | None:
-    """What a leak costs an attacker: the strongest within so many images shown to the target, a staircase per recipe.
-
-    A panel for each access level with an attack of its own, least first: what an attacker with it can run. queries: the
-    frame of that name. None unless two attacks of one recipe ask the target differently often.
-    """
-    known = queries[queries["reached"].notna() & (queries["queries"] > 0)]
-    if not len(known) or known.groupby("recipe")["queries"].nunique().max() < 2:
-        return None
-    spec, levels, row = metric_of(known["metric"].iloc[0]), by_access(queries), 250.0
-    title = f"The {spec.label} against images shown to the target, per class attacked, by access"
-    canvas = Canvas(WIDTH, len(levels) * row + 16, title)
-    ends = limits([0.0, *known["leak"], *queries.loc[queries["control"], "leak"].dropna()], share=0.06)
-    unit, percent = (", %", "y") if spec.unit == "percent" else ("", "")
-    for place, (level, within) in enumerate(levels.items()):
-        what = "images shown to the target per class attacked" if place == len(levels) - 1 else ""
-        box = (62, place * row + 34, 700, (place + 1) * row - 34)
-        axes = canvas.axes(box, title=WHO[level], x=what, y=spec.label + unit, percent=percent)
-        axes.set_xscale("log")
-        axes.set(xlim=(known["queries"].min() / 1.25, known["queries"].max() * 1.25), ylim=ends)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
-        controls = within.loc[within["control"], "leak"].dropna()
-        if len(controls):
-            line = axes.axhline(controls.max(), color=SOFT, lw=1, ls=(0, (2, 3)))
-            canvas.describe(line, f"The most that is credited to a control: {number(spec, controls.max())}")
-        rows, labels, names = within[within["reached"].notna() & (within["queries"] > 0)], Labels(), dict[str, Named]()
-        for recipe, own in rows.groupby("recipe", sort=False):
-            spots = own.drop_duplicates("queries", keep="last")
-            asked, reached = [*spots["queries"], axes.get_xlim()[1]], [*spots["reached"], spots["reached"].iloc[-1]]
-            (line,) = axes.step(asked, reached, where="post", color=colours.of(recipe), lw=2)
-            canvas.describe(line, recipe, recipe=recipe)
-            for start, end, height in zip(asked, asked[1:], reached, strict=False):
-                labels.keep_clear(axes, [(start, height), (end, height)])
-        for one in rows[rows["access"] == level].sort_values("leak").itertuples():
-            tooltip = f"{one.recipe}, {one.attack}: {number(spec, one.leak)} for {one.queries:,.0f} images a class"
-            (dot,) = axes.plot([one.queries], [one.leak], "o", ms=6, color=colours.of(one.recipe))
-            canvas.describe(dot, tooltip, recipe=one.recipe)
-            labels.mark(*axes.transData.transform((one.queries, one.leak)), 5)
-            names[one.attack] = Named("", one.attack, one.queries, one.leak, SOFT)  # once, where it finds most
-        write_names(canvas, axes, list(names.values()), labels)
-        _name_ends(canvas, axes, rows.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
-    return canvas
-
-
 LOSSES = {"poincare": "Poincar\u00e9 loss", "cross_entropy": "cross-entropy"}
 
 
@@ -245,77 +190,6 @@ def advantage_figure(panels: Sequence[AdvantagePanel]) -> Canvas | None:
     return canvas
 
 
-RAMP = ("#0072b2", "#5b9fb5", "#8f8b82", "#d98a3d", "#c4500a")
-"""Colours of fifths of what occurs, the best for the model's owner first."""
-ABSENT = -0.13
-"""Height of recipes that do not have the parameter, below its axis."""
-LEAST, MOST_TICKS = 3, 7
-"""Recipes below which a figure shows nothing that a table does not; values that are all written at an axis."""
-
-
-def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
-    """Parallel coordinates of the recipes that met the full attack, coloured by an objective; None with too few.
-
-    Drawn here, since Optuna before 5.0 leaves out of its own plot every recipe to which a parameter does not apply.
-    """
-    met = [one for one in view.full if one.status == "done" and not is_null(one.objectives.get(objective.column))]
-    if len(met) < LEAST:
-        return None
-    axis: dict[str, tuple[list[Any], Callable[[Any], str]]] = {
-        name: (
-            [one.settings.get(name, one.values[name]) if name in one.values else None for one in met],
-            lambda value: minus(f"{value:g}") if isinstance(value, float) else str(value),
-        )
-        for name in view.dimensions
-    }
-    for aim in view.objectives:
-        axis[aim_words(aim)] = [one.objectives.get(aim.column) for one in met], lambda v, aim=aim: value_words(aim, v)
-    width, left, end = 980.0, 60.0, len(axis) - 1
-    canvas = Canvas(width, 400, f"Every recipe of the search by its parameters, coloured by {aim_words(objective)}")
-    axes = canvas.axes((left, 84, width - left, 356), grid=None)
-    axes.set(xlim=(0, end), ylim=(ABSENT - 0.06, 1))
-    axes.axis("off")
-    heights = np.empty((len(met), len(axis)))
-    for place, (title, (values, words)) in enumerate(axis.items()):
-        heights[:, place], ticks = _scale(values)
-        axes.plot([place, place], [0, 1], color=SOFT, lw=1.2, zorder=3)
-        box = {"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none", "alpha": 0.75}
-        look: Any = {"ha": "right" if place == end else "left", "va": "center", "zorder": 4, "bbox": box}
-        for height, value in ticks:
-            axes.plot([place], [height], marker="_", color=SOFT, ms=7, zorder=3)
-            note(axes, words(value), (place, height), (-7 if place == end else 7, 0), fontsize=10, color=INK, **look)
-        side = "left" if place == 0 else "right" if place == end else "center"
-        name = "\n".join(fold(title, 0.65 * (width - 2 * left) / end, text_width, 3))
-        note(axes, name, (place, 1), (0, 10), ha=side, color=INK, weight="bold")
-    reached = pd.Series([float(one.objectives[objective.column] or 0.0) for one in met])
-    fifths, bounds = pd.cut(reached, len(RAMP), labels=False, retbins=True)
-    ramp = RAMP if objective.way == "min" else RAMP[::-1]
-    for one in reached.sort_values(ascending=objective.way == "max").index:  # the best on top
-        (line,) = axes.plot(heights[one], color=ramp[fifths[one]], lw=1.9, alpha=0.85, solid_joinstyle="round")
-        canvas.describe(line, proposal_words(view, met[one]), recipe=met[one].recipe or "")
-    if (heights == ABSENT).any():
-        note(axes, "does not apply", (0, ABSENT), fontsize=10, va="top")
-    for colour, low, high in zip(ramp, bounds, bounds[1:], strict=False):
-        axes.plot([], [], color=colour, lw=5, label=f"{value_words(objective, low)} to {value_words(objective, high)}")
-    key = axes.legend(title=aim_words(objective), loc="lower left", bbox_to_anchor=(0, 1.14), ncols=len(RAMP), **KEY)
-    key.set(alignment="left")
-    key.get_title().set(color=INK, weight="bold")
-    return canvas
-
-
-def _scale(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, Any]]]:
-    """The height of each value in [0, 1], `ABSENT` without one, and (height, value) of the ticks."""
-    known = [value for value in values if not is_null(value)]
-    if all(isinstance(value, float) for value in known) and len({*known}) > 1:
-        low, high = min(known), max(known)
-        marks = sorted({*known}) if len({*known}) <= MOST_TICKS else np.linspace(low, high, 5).tolist()
-        ticks = [((value - low) / (high - low), value) for value in marks]
-        return [ABSENT if is_null(value) else (value - low) / (high - low) for value in values], ticks
-    kinds = sorted({*known}, key=str)
-    places = {kind: (place + 0.5) / len(kinds) for place, kind in enumerate(kinds)}
-    return [places.get(value, ABSENT) for value in values], [(height, kind) for kind, height in places.items()]
-
-
 def importance(view: SearchView | None) -> Canvas | None:
     """Bars of every parameter's share, a panel for each objective; None without any."""
     if not view or not view.importances:
@@ -329,7 +203,7 @@ def importance(view: SearchView | None) -> Canvas | None:
         head, what = f"{aims[one.objective]}, n = {one.recipes}", "share of the variance, %"
         axes = canvas.axes(box, title=head, x=what, percent="x", grid="x")
         names, shares = zip(*one.shares, strict=True)
-        bars = axes.barh(range(len(names)), shares, color=RAMP[1], height=0.6)
+        bars = axes.barh(range(len(names)), shares, color=CATEGORIES[0][0], height=0.6)
         axes.bar_label(bars, [f"{100 * share:.0f} %" for share in shares], padding=5, fontsize=11, color=INK)
         axes.set(xlim=(0, 1), ylim=(most - 0.4, -0.6))
         axes.set_yticks(range(len(names)), map(clean, names))

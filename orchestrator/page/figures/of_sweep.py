@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, draw, pl
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.colours import Colours, assign
 from smoothsweep.orchestrator.page.pictures import sheet_image
-from smoothsweep.orchestrator.result.data import Objective, ReportData
+from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import MANY
 from smoothsweep.orchestrator.result.sweep_result import SweepResult
 
@@ -62,7 +62,6 @@ class Figures:
             "features-distances.png": recipes.feature_violins(features, colours),
             "advantage.svg": curves.advantage_figure(result.facts["advantage"]),
             "gradient-stability.svg": curves.gradient_curves(data.gradient_curves, colours),
-            "leak-queries.svg": curves.query_curves(result.queries, colours),
             "search-progress.svg": curves.search_steps(data.search),
             "search-importance.svg": curves.importance(data.search),
             "overview.png": self.overview(),
@@ -76,13 +75,6 @@ class Figures:
         """One for each attack and judge that the first plot does not show."""
         alone = self.result.facts["leak"] if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
-
-    @cached_property
-    def searched(self) -> list[tuple[Objective, Canvas]]:
-        """The recipes of the search by their parameters, once coloured by each objective."""
-        view = self.data.search
-        drawn = [(aim, curves.coordinates(view, aim)) for aim in view.objectives] if view else []
-        return [(objective, canvas) for objective, canvas in drawn if canvas is not None]
 
     def best(self, setting: Mapping[str, Any]) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
@@ -123,8 +115,6 @@ class Figures:
     def files(self) -> dict[str, Canvas | None]:
         """File name -> figure, with those of which a sweep has several."""
         figures = dict(self.drawn)
-        for place, (_, canvas) in enumerate(self.searched, start=1):
-            figures[f"search-recipes-{place}.svg"] = canvas
         for place, setting in enumerate(self.result.facts["settings"], start=1):
             figures[f"defense-curves-{place}.svg"] = self.defenses(setting)
             figures[f"defense-best-{place}.svg"] = self.best(setting)

@@ -14,15 +14,13 @@ from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.figures import curves, recipes
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot, title_lines
 from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, fold, text_width
-from smoothsweep.orchestrator.page.figures.colours import Colours, assign
+from smoothsweep.orchestrator.page.figures.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.result.data import FeatureView, Importance
-from smoothsweep.orchestrator.result.leaks import by_access
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
-from tests.made_searches import OBJECTIVES, proposed, view
-from tests.orchestrator.result.test_leaks import queries  # noqa: F401
+from tests.made_searches import view
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
@@ -207,55 +205,11 @@ def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(resul
     assert "nan" not in canvas.svg().lower() and curves.gradient_curves({}, colours) is None
 
 
-def test_the_leak_against_queries_has_a_panel_per_access_and_a_staircase_per_recipe(queries):  # noqa: F811
-    canvas = curves.query_curves(queries, Colours(pairs={one: ("#0b4f6c", "#38a3d1") for one in queries["recipe"]}))
-    levels = by_access(queries)
-    assert len(canvas.figure.axes) == len(levels) == 3
-    for axes, (level, rows) in zip(canvas.figure.axes, levels.items(), strict=True):
-        stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
-        known = rows[rows["reached"].notna()]
-        for line, (_, own) in zip(stairs, known.groupby("recipe", sort=False), strict=True):
-            assert line.get_xdata()[:-1].tolist() == sorted(set(own["queries"]))
-            assert line.get_ydata()[-1] == own["reached"].max()
-        dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
-        mine = known[known["access"] == level]
-        assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
-        assert {text.get_text() for text in axes.texts} >= {*mine["attack"], *rows["recipe"]}
-    assert "credited to a control: 10.0\u00a0%" in canvas.file("a.svg").decode()
-    alike = queries[queries["attack"].isin(("students", "alike", "chance"))]
-    assert curves.query_curves(queries[:0], Colours(pairs={})) is curves.query_curves(alike, Colours(pairs={})) is None
-
-
-def tried(leaks):
-    """A ramp at every second recipe, which alone has a start."""
-    made = []
-    for number, leak in enumerate(leaks):
-        kind = {"kind": "ramp", "start": 0.5 + number / 100} if number % 2 else {"kind": "constant"}
-        values = {"alpha": -number / 10} | kind
-        words = {name: f"{value}" for name, value in values.items()}
-        made.append(proposed(number, 0.9 - number / 100, leak, settings=values, values=words))
-    return made
-
-
-def test_lines_of_a_search_run_through_the_values_and_the_best_fifth_is_blue():
-    cheap, failed = proposed(9, 0.9, 0.1, rung=0, recipe=None), proposed(10, None, None, status="failed")
-    leaks = [0.7, 0.6, 0.5, 0.4, 0.3, 0.2]
-    canvas = curves.coordinates(view(*tried(leaks), cheap, failed), OBJECTIVES[1])
-    axes = canvas.figure.axes[0]
-    lines = [line for line in axes.lines if len(line.get_xdata()) == 5]  # three parameters, two objectives
-    assert len(lines) == len(leaks), "what was not measured in full is left out"
-    by_leak = {round(float(line.get_ydata()[-1]), 6): (line.get_ydata(), line.get_color()) for line in lines}
-    best, worst = by_leak[0.0], by_leak[1.0]
-    assert best[1] == curves.RAMP[0] and worst[1] == curves.RAMP[-1]
-    assert best[0][0] == pytest.approx(0.0), "alpha -0.5 is the lowest"
-    assert worst[0][2] == curves.ABSENT and best[0][2] == pytest.approx(1.0), "a constant schedule has no start"
-    assert worst[0][-2] == pytest.approx(1.0), "the recipe that leaks most is the most accurate"
-    assert {"70.0\u00a0%", "90.0\u00a0%"} <= {text.get_text() for text in axes.texts}, "percentages with their unit"
-    assert curves.coordinates(view(*tried(leaks[:2])), OBJECTIVES[1]) is None
+def test_the_importance_of_parameters_is_a_bar_each():
     shares = (Importance(objective="test_acc", recipes=6, shares=(("alpha", 0.75), ("kind", 0.25))),)
-    bars = drawn(curves.importance(view(*tried(leaks), importances=shares)))
-    assert drawn(canvas) and {"75 %", "25 %"} <= {text.text for text in bars.iter(f"{SVG}text")}
-    assert curves.importance(view(*tried(leaks))) is None
+    bars = drawn(curves.importance(view(importances=shares)))
+    assert {"75 %", "25 %", "alpha", "kind"} <= {text.text for text in bars.iter(f"{SVG}text")}
+    assert curves.importance(view()) is None
 
 
 def a_view(seed, points=60, spread=1.0):

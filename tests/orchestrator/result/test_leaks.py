@@ -16,7 +16,6 @@ from smoothsweep.orchestrator.result.estimates import Sample
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.leaks import (
     advantage_panels,
-    by_access,
     exposed,
     hiding_not_looked_for,
     hiding_sentences,
@@ -140,16 +139,6 @@ def test_each_recipe_has_a_curve_in_the_order_of_its_queries_that_only_grows(que
         assert list(curve["attack"]) == ["chance", "students", "alike", "white", "labels", "untold"]
         np.testing.assert_allclose(curve["reached"].dropna() / curve["leak"].max() * 0.9, [0.25, 0.25, 0.6, 0.6])
         assert curve["reached"].isna().tolist() == [True, False, False, False, False, True], "a control reaches nothing"
-
-
-def test_who_has_more_access_reaches_at_least_as_much(queries):
-    levels = by_access(queries)
-    assert list(levels) == ["labels", "scores", "gradients"]
-    ends = {level: rows.groupby("recipe")["reached"].max() for level, rows in levels.items()}
-    assert (ends["labels"] <= ends["scores"]).all() and (ends["scores"] < ends["gradients"]).all()
-    assert set(levels["labels"]["attack"]) == {"labels", "chance"}
-    assert ends["labels"].max() == pytest.approx(0.3) and ends["gradients"].max() == pytest.approx(0.6)
-    pd.testing.assert_series_equal(levels["gradients"]["reached"], queries["reached"])
 
 
 def test_every_point_is_the_relative_difference_to_plain_training(make_data):
