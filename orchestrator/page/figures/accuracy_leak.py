@@ -20,8 +20,10 @@ from smoothsweep.orchestrator.page.figures.canvas import (
     KEY,
     LINE,
     PAPER,
+    REST,
     SOFT,
     Canvas,
+    Colours,
     Labels,
     Named,
     as_percent,
@@ -32,7 +34,6 @@ from smoothsweep.orchestrator.page.figures.canvas import (
     text_width,
     write_names,
 )
-from smoothsweep.orchestrator.page.figures.colours import REST, Colours
 from smoothsweep.orchestrator.result.display import LONG, MANY
 from smoothsweep.orchestrator.result.findings import share
 from smoothsweep.orchestrator.result.format import count, estimate, number

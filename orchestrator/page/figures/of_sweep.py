@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from smoothsweep.orchestrator.page.figures import curves, recipes
+from smoothsweep.orchestrator.page.figures import charts
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panels, draw, plot
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
-from smoothsweep.orchestrator.page.figures.colours import Colours, assign
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, Colours, assign
 from smoothsweep.orchestrator.page.pictures import sheet_image
 from smoothsweep.orchestrator.result.data import ReportData
 from smoothsweep.orchestrator.result.display import MANY
@@ -53,17 +52,17 @@ class Figures:
         attacks = plot(self.panels.attacks(), 500, 390, "Accuracy against leak of each recipe", across=judges)
         return {
             "accuracy-leak.svg": attacks,
-            "judges.svg": recipes.judges(result, colours),
-            "exposure.svg": recipes.exposure(result, colours),
-            "two_leaks.svg": recipes.membership(result, colours),
-            "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours, named),
-            "training-curves.svg": curves.training_curves(data.training_curves, colours, named),
-            "features-maps.png": recipes.feature_maps(features, colours),
-            "features-distances.png": recipes.feature_violins(features, colours),
-            "advantage.svg": curves.advantage_figure(result.facts["advantage"]),
-            "gradient-stability.svg": curves.gradient_curves(data.gradient_curves, colours),
-            "search-progress.svg": curves.search_steps(data.search),
-            "search-importance.svg": curves.importance(data.search),
+            "judges.svg": charts.judges(result, colours),
+            "exposure.svg": charts.exposure(result, colours),
+            "two_leaks.svg": charts.membership(result, colours),
+            "alpha-curves.svg": charts.alpha_curves(data.alpha_curves, colours, named),
+            "training-curves.svg": charts.training_curves(data.training_curves, colours, named),
+            "features-maps.png": charts.feature_maps(features, colours),
+            "features-distances.png": charts.feature_violins(features, colours),
+            "advantage.svg": charts.advantage_figure(result.facts["advantage"]),
+            "gradient-stability.svg": charts.gradient_curves(data.gradient_curves, colours),
+            "search-progress.svg": charts.search_steps(data.search),
+            "search-importance.svg": charts.importance(data.search),
             "overview.png": self.overview(),
         }
 

@@ -11,10 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.intervals import exposures
-from smoothsweep.orchestrator.page.figures import curves, recipes
+from smoothsweep.orchestrator.page.figures import charts
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot, title_lines
-from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, fold, text_width
-from smoothsweep.orchestrator.page.figures.colours import assign
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, assign, fold, text_width
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.result.data import FeatureView, Importance
@@ -161,7 +160,7 @@ def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
 
 
 def test_exposure_draws_each_class_once_and_counts_the_recognised(summary, result):
-    canvas = recipes.exposure(result, assign(result))
+    canvas = charts.exposure(result, assign(result))
     assert len(titles(canvas)) == 8 * 20
     row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
     classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
@@ -175,11 +174,11 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary, resul
 
 def test_curves_name_their_recipes(make_data, result):
     data, colours = make_data(), assign(result)
-    canvas = curves.alpha_curves(data.alpha_curves, colours, NAMES)
+    canvas = charts.alpha_curves(data.alpha_curves, colours, NAMES)
     assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
     lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
     assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in NAMES}
-    assert len(titles(curves.training_curves(data.training_curves, colours, NAMES))) == 9
+    assert len(titles(charts.training_curves(data.training_curves, colours, NAMES))) == 9
 
 
 def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(result):
@@ -195,21 +194,21 @@ def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(resul
         return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
 
     colours = assign(result)
-    canvas = curves.gradient_curves({name: rows(0.3 * n) for n, name in enumerate(NAMES[1:])}, colours)
+    canvas = charts.gradient_curves({name: rows(0.3 * n) for n, name in enumerate(NAMES[1:])}, colours)
     above = canvas.figure.axes[0]
     lines = [line for line in above.lines if len(line.get_xdata()) == 5]
     assert [line.get_color() for line in lines] == [colours.of(name) for name in NAMES[1:]]
     assert list(lines[1].get_xdata()) == [2, 3, 4, 5, 6] and set(lines[1].get_ydata()) == {0.3}
     assert len(above.collections) == 2  # a band each
     assert set(NAMES[1:]) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
-    assert "nan" not in canvas.svg().lower() and curves.gradient_curves({}, colours) is None
+    assert "nan" not in canvas.svg().lower() and charts.gradient_curves({}, colours) is None
 
 
 def test_the_importance_of_parameters_is_a_bar_each():
     shares = (Importance(objective="test_acc", recipes=6, shares=(("alpha", 0.75), ("kind", 0.25))),)
-    bars = drawn(curves.importance(view(importances=shares)))
+    bars = drawn(charts.importance(view(importances=shares)))
     assert {"75 %", "25 %", "alpha", "kind"} <= {text.text for text in bars.iter(f"{SVG}text")}
-    assert curves.importance(view()) is None
+    assert charts.importance(view()) is None
 
 
 def a_view(seed, points=60, spread=1.0):
@@ -218,7 +217,7 @@ def a_view(seed, points=60, spread=1.0):
     places = 8 * np.stack([np.cos(label), np.sin(label)], 1) + spread * rng.normal(size=(points, 2))
     distances = {
         name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
-        for name, centre in zip(recipes.KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)
+        for name, centre in zip(charts.KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)
     }
     mapped = {f"{way}_{axis}": places[:, place] for way in ("tsne", "pca") for place, axis in enumerate("xy")}
     labelled = {"row": np.arange(points), "class": label}
@@ -233,7 +232,7 @@ def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(m
     for place, one in enumerate(data.features.values()):
         assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
         words = [text.get_text() for text in violins[place].texts]
-        assert words == [*(f"{one.distances[name].median():.2f}" for name in recipes.KINDS), NAMES[place]]
+        assert words == [*(f"{one.distances[name].median():.2f}" for name in charts.KINDS), NAMES[place]]
     page = part("features", data, figures.result)
     assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
     assert part("features", make_data(sheets=()), figures.result) == ""
