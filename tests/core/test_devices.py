@@ -303,7 +303,7 @@ def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
     code = (
         "from smoothsweep.core.allotted import allotted_cpus, available_memory\n"
         "from smoothsweep.orchestrator.cluster import connection\n"
-        "from smoothsweep.orchestrator.commands.audit.costs import wall_seconds\n"
+        "from smoothsweep.orchestrator.commands.audit.auditing import wall_seconds\n"
         "from smoothsweep.orchestrator.commands.doctor import examine\n"
         "connection.start_ray = lambda **settings: print(settings['num_cpus'])\n"
         "connection.ray.cluster_resources = dict\n"
