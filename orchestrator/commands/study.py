@@ -313,8 +313,8 @@ def _pictures(
 
 
 def _jpeg(picture: np.ndarray, side: int) -> bytes:
-    """picture: uint8 [3, H, W]. Without subsampling of colours the losses are far below what people see."""
-    image, buffer = Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0))), io.BytesIO()
+    """picture: uint8 [H, W, 3]. Without subsampling of colours the losses are far below what people see."""
+    image, buffer = Image.fromarray(picture), io.BytesIO()
     image.resize((side, side), Image.Resampling.LANCZOS).save(buffer, "JPEG", quality=QUALITY, subsampling=0)
     return buffer.getvalue()
 

@@ -42,7 +42,7 @@ def training_labels(store: Store, stages: InversionStages) -> np.ndarray:
 
 
 def training_image(store: Store, stages: InversionStages, row: int) -> np.ndarray:
-    """uint8 [3, H, W] of the target's training images."""
+    """uint8 [H, W, 3] of the target's training images."""
     return image_in(store.needed_file(stages.data, "train.safetensors"), row)
 
 
@@ -52,18 +52,18 @@ def reconstructed_labels(store: Store, stages: InversionStages) -> np.ndarray:
 
 
 def reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> np.ndarray:
-    """uint8 [3, H, W]: the reconstruction of a class that the attack ranks in this place, from 0."""
+    """uint8 [H, W, 3]: the reconstruction of a class that the attack ranks in this place, from 0."""
     rows = np.flatnonzero(reconstructed_labels(store, stages) == label)
     return image_in(_reconstructions_file(store, stages.inverted), int(rows[rank]))
 
 
 def image_in(path: Path, row: int) -> np.ndarray:
-    """One image as uint8 [3, H, W], read without loading the others."""
+    """One image as uint8 [H, W, 3], read without loading the others."""
     with safe_open(str(path), framework="numpy") as file:
-        image = file.get_slice("images")[row : row + 1][0]
-    if image.dtype == np.uint8:
-        return image
-    return ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)
+        image = file.get_slice("images")[row : row + 1][0].transpose(1, 2, 0)
+    if image.dtype != np.uint8:
+        image = ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)
+    return np.ascontiguousarray(image)
 
 
 def _reconstructions_file(store: Store, reconstructions: Stage) -> Path:
@@ -127,14 +127,14 @@ def _sheet(
                 file = store.needed_file(judge.inputs["real"].inputs["data"], "train.safetensors")
                 place = int(seen["nearest"].iloc[0])
         tiles = tuple(None if one is None else _tile(store, one, label, rank) for one, rank in cells)
-        real = Tile(image=image_in(file, place))
+        real = Tile(pixels=image_in(file, place))
         rows.append(SheetRow(name=class_names(store, first)[label], real=real, reconstructions=tiles))
     return ContactSheet(columns=tuple(columns), rows=tuple(rows), judge=judge_name(first) or "judge", **words)
 
 
 def _tile(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
     recognised = is_recognised(store, stages, label, rank)
-    return Tile(image=reconstruction(store, stages, label, rank), recognised=recognised)
+    return Tile(pixels=reconstruction(store, stages, label, rank), recognised=recognised)
 
 
 def pictured_stages(trial: Trial, store: Store) -> InversionStages | None:
@@ -205,7 +205,7 @@ def tile_uri(tile: Tile) -> str:
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
     """The sheet as one picture: training images first, names at the left, red frames explained in a line below."""
     kept, pitch, font = sheet.rows[:rows], tile + GAP, _font()
-    heads = [fold(name, pitch - 4, font.getlength, HEAD_LINES) for name in (sheet.real_label, *sheet.columns)]
+    heads = [fold(name, pitch - 4, font.getlength, HEAD_LINES) for name in ("training image", *sheet.columns)]
     names = ["".join(fold(row.name, 150, font.getlength, 1)) for row in kept]
     top = MARGIN + 16 + HEAD_LINE * max(map(len, heads))
     left = MARGIN + int(max(map(font.getlength, names), default=0)) + 12

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.runtime import Macro
 from markupsafe import Markup, escape
@@ -26,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.readers.files import MIB, open_regular
 from smoothsweep.core.text import NBSP, shortened
@@ -110,7 +108,6 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
     points = [row | {"class": classes[row["recipe"]]} for row in rows_of(result.defenses)]
     return {
         "name": result.name,
-        "question": data.question,
         "facts": facts,
         "said": result.sentences,
         "classes": classes,
@@ -129,7 +126,6 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
             (attack, attack in facts["controls"], [cell for cell in cells if cell["attack"] == attack])
             for attack in attacks
         ],
-        "domains": {key: _domain(result.attacks, metric_of(key)) for key in facts["key_metrics"]},
         "trials": trials,
         "states_of": Counter(row["status"] for row in trials),
         "seed_of": {row["trial"]: row["seed"] for row in done},
@@ -225,22 +221,6 @@ def _search(view: SearchView, result: SweepResult) -> dict[str, Any]:
         rows.append(held | {"row": strongest.get(one.recipe or ""), "settings": settings, "numbers": numbers})
     head = ["No.", *view.dimensions, *(["Attack"] if rungs else []), *(aim.label for aim in view.objectives)]
     return {"space": view.space, "head": [*head, "Time", ""], "rows": rows}
-
-
-def _domain(cells: pd.DataFrame, spec: Metric) -> tuple[float, float]:
-    """The scale a column's bars share: hit rates from 0, the rest around what occurs."""
-    means = cells[spec.key].dropna()
-    if spec.unit == "percent" and spec.group == "leak":
-        top = pd.concat([means, cells[f"{spec.key}_low"], cells[f"{spec.key}_high"]]).max()
-        return 0.0, max(0.05, float(top))
-    room = max(float(means.max() - means.min()), abs(float(means.mean())) * 0.02, 1e-9)
-    return float(means.min()) - room, float(means.max()) + room
-
-
-def _micro(value: float, domain: tuple[float, float]) -> float:
-    """Where a value lies in a cell of 96 pixels, its ends included."""
-    share = (value - domain[0]) / (domain[1] - domain[0])
-    return round(5 + 86 * min(1.0, max(0.0, share)), 2)
 
 
 NAME = "smoothsweep"
@@ -361,7 +341,6 @@ def environment() -> Environment:
         "svg": Canvas.svg,
         "tile": tile_uri,
         "path": quote,
-        "micro": _micro,
         "compared": compared,
         "whole_flags": _with_whole_flags,
         "stage_name": stage_title,

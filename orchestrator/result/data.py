@@ -220,7 +220,6 @@ def paired_with_full(view: SearchView, rung: int, column: str) -> list[tuple[flo
 
 
 STATUSES = ("done", "failed", "missing")
-QUESTION = "Which training recipe gives the accuracy I need and leaks the least?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,26 +253,11 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """One picture of a contact sheet: uint8 [H, W, 3] or [3, H, W].
+    """One picture of a contact sheet, uint8 [H, W, 3]. recognised: whether the sheet's judge takes it for the class
+    (None: not judged)."""
 
-    Attributes:
-        recognised: Whether the sheet's judge takes it for the class (None: not judged).
-        note: A few words below it.
-    """
-
-    image: np.ndarray
+    pixels: np.ndarray
     recognised: bool | None = None
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if self.image.dtype != np.uint8 or self.image.ndim != 3 or 3 not in (self.image.shape[0], self.image.shape[2]):
-            got = f"{self.image.dtype} {self.image.shape}"
-            raise ValueError(f"tile: expected uint8 [H, W, 3] or [3, H, W], got {got}")
-
-    @property
-    def pixels(self) -> np.ndarray:
-        """uint8 [H, W, 3]."""
-        return self.image if self.image.shape[2] == 3 else np.ascontiguousarray(self.image.transpose(1, 2, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,16 +280,7 @@ class ContactSheet:
     columns: tuple[str, ...]
     rows: tuple[SheetRow, ...]
     caption: str = ""
-    real_label: str = "training image"
     judge: str = "independent judge"
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row.reconstructions) != len(self.columns):
-                raise ValueError(
-                    f"contact sheet {self.title!r}, row {row.name!r}: expected {len(self.columns)} reconstructions, "
-                    f"got {len(row.reconstructions)}"
-                )
 
 
 MOST_POINTS = 1000
@@ -403,7 +378,6 @@ class ReportData:
     results: pd.DataFrame
     axes: tuple[Axis, ...]
     protocol: Literal["clean", "paper"] = "clean"
-    question: str = QUESTION
     intro: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     per_class: pd.DataFrame | None = None

@@ -91,8 +91,8 @@ def make_sheet(
     rows: int = 5, columns: tuple[str, ...] = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
 ) -> ContactSheet:
     def row(index: int) -> SheetRow:
-        tiles = [Tile(image=picture(10 * index + c), recognised=c == 1, note="0.92") for c in range(len(columns) - 1)]
-        return SheetRow(name=NAMES[index], real=Tile(image=picture(index)), reconstructions=(*tiles, None))
+        tiles = [Tile(pixels=picture(10 * index + c), recognised=c == 1) for c in range(len(columns) - 1)]
+        return SheetRow(name=NAMES[index], real=Tile(pixels=picture(index)), reconstructions=(*tiles, None))
 
     return ContactSheet(
         title="Five classes", columns=columns, rows=tuple(row(i) for i in range(rows)), caption="Cross entropy"

@@ -298,8 +298,7 @@ def portraits_of(stored: StoredAudit, store: Store) -> Portraits:
     labels, found = training_labels(store, stages), {}
     for label in (person["label"] for person in stored.audit.people[:EXPOSED] if person["share"] > 0):
         photograph = training_image(store, stages, int(np.flatnonzero(labels == label)[0]))
-        pair = photograph, reconstruction(store, stages, label, 0)
-        found[label] = tuple(pixels.transpose(1, 2, 0).copy() for pixels in pair)
+        found[label] = photograph, reconstruction(store, stages, label, 0)
     return found
 
 

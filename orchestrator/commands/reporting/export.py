@@ -218,10 +218,10 @@ def _provenance(
 
 
 def _with_text(pixels: np.ndarray, entry: Mapping[str, Any]) -> bytes:
-    """pixels: uint8 [3, H, W], as a PNG file that says where it comes from."""
+    """pixels: uint8 [H, W, 3], as a PNG file that says where it comes from."""
     text = PngInfo()
     text.add_itxt(KEY, json.dumps(entry, ensure_ascii=False))
-    return png(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))), text)
+    return png(Image.fromarray(pixels), text)
 
 
 def _slug(text: str) -> str:

@@ -50,7 +50,7 @@ def test_rows_are_people_columns_recipes_and_the_attack_itself_ranks(made, tmp_p
 
 
 def flat(value, size=8, recognised=None):
-    return Tile(image=np.full((size, size, 3), value, np.uint8), recognised=recognised)
+    return Tile(pixels=np.full((size, size, 3), value, np.uint8), recognised=recognised)
 
 
 def test_a_sheet_as_a_table_and_as_a_picture_names_and_frames_the_recognised(make_data):
@@ -108,7 +108,7 @@ def sheets(summary):
 
 
 def numbers(group):
-    return [int(one.image[0, 0, 0]) for one in group["tiles"]]
+    return [int(one.pixels[0, 0, 0]) for one in group["tiles"]]
 
 
 def test_the_page_has_training_images_then_the_baseline_the_least_and_the_most(summary, result, sheets, make_data):
