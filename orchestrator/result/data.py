@@ -354,9 +354,8 @@ class ReportData:
         primary: The metric that decides; by default the independent judge where measured, else the evaluator.
         min_test_acc: The accuracy the reader needs, if stated.
         accuracy_margin: A loss of test accuracy below it counts as none.
-        alpha_curves: Recipe label -> effective alpha per epoch.
-        training_curves: Recipe label -> one mapping per epoch with `epoch` (from 0) and any of `loss`, `train_acc`,
-            `test_acc`.
+        histories: Recipe label -> a row per epoch with `epoch` (from 0) and any of `alpha` (what the loss really used),
+            `loss`, `train_acc`, `test_acc`.
         features: Recipe label -> how its target places the training images.
         gradient_curves: Recipe label -> rows loss, quantity, step, mean, low, high of its gradient stability.
         links: Trial -> its stages.
@@ -386,8 +385,7 @@ class ReportData:
     primary: str | None = None
     min_test_acc: float | None = None
     accuracy_margin: float = ACCURACY_MARGIN
-    alpha_curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
+    histories: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     features: Mapping[str, FeatureView] = field(default_factory=dict)
     gradient_curves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sheets: tuple[ContactSheet, ...] = ()

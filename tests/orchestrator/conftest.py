@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from smoothsweep.core.defenses.labels import recipe_words
@@ -57,22 +58,21 @@ def make_data() -> Callable[..., ReportData]:
             "facts": {"store": "store/", "device": "cpu, 2 cores", "wall time": "12 min"},
             "baseline": {"alpha": 0.0},
             "reasons": {"fid": "no FID judge at this scale", "xi_train": "the sweep does not ask for it"},
-            "alpha_curves": {
-                "alpha\u00a0\u22120.2": list(-0.2 * ramp),
-                "alpha\u00a00": [0.0] * 40,
-                "alpha\u00a00.1": [0.1] * 40,
-            },
-            "training_curves": {
-                name: [
+            "histories": {
+                name: pd.DataFrame(
                     {
-                        "epoch": e,
-                        "loss": s + np.exp(-e / 9),
-                        "train_acc": 1 - 0.9 * np.exp(-e / 8),
-                        "test_acc": 0.87 - 0.8 * np.exp(-e / 7) if e % 2 else float("nan"),
+                        "epoch": epochs,
+                        "alpha": alphas,
+                        "loss": rest + np.exp(-epochs / 9),
+                        "train_acc": 1 - 0.9 * np.exp(-epochs / 8),
+                        "test_acc": np.where(epochs % 2, 0.87 - 0.8 * np.exp(-epochs / 7), np.nan),
                     }
-                    for e in range(40)
-                ]
-                for name, s in (("alpha\u00a0\u22120.2", 0.1), ("alpha\u00a00", 0.2), ("alpha\u00a00.1", 0.5))
+                )
+                for name, alphas, rest in (
+                    ("alpha\u00a0\u22120.2", -0.2 * ramp, 0.1),
+                    ("alpha\u00a00", 0.0, 0.2),
+                    ("alpha\u00a00.1", 0.1, 0.5),
+                )
             },
             "sheets": (make_sheet(),),
             "links": {

@@ -160,8 +160,6 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
     rows = {name: found.reset_index(drop=True) for name, found in table.groupby(phase)}
     compared = compared_trials(trials)
     known = partial(first_finished, compared, axes, store)
-    targets = known("target").items()
-    histories = {r: read_rows(store.needed_file(stage, "history.parquet")) for r, stage in targets}
     leak, (device_s, wall_s) = loaded.sweep.leak_searched, spent(store, loaded.sweep.name)
     return ReportData(
         title=loaded.sweep.name,
@@ -182,11 +180,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         reasons=_reasons(table),
         paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
-        alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
-        training_curves={
-            recipe: [row.dropna().to_dict() for _, row in curve[["epoch", "loss", "train_acc", "test_acc"]].iterrows()]
-            for recipe, curve in histories.items()
-        },
+        histories={r: read_rows(store.needed_file(stage, "history.parquet")) for r, stage in known("target").items()},
         features={
             recipe: FeatureView(
                 points=read_rows(store.needed_file(stage, "map.parquet")),

@@ -42,7 +42,7 @@ from smoothsweep.orchestrator.page.figures.canvas import (
 from smoothsweep.orchestrator.result.data import FeatureView, SearchView, progress
 from smoothsweep.orchestrator.result.display import LONG
 from smoothsweep.orchestrator.result.findings import share
-from smoothsweep.orchestrator.result.format import count, estimate, is_null, number
+from smoothsweep.orchestrator.result.format import count, estimate, number
 from smoothsweep.orchestrator.result.leaks import AMONG, AdvantagePanel
 from smoothsweep.orchestrator.result.searches import aim_words, proposal_words
 from smoothsweep.orchestrator.result.standing import ATTACKS, WITHIN, title_of
@@ -245,9 +245,9 @@ HEIGHT = 306.0
 Curve = Sequence[tuple[float, float]]
 
 
-def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str]) -> Canvas | None:
+def alpha_curves(histories: Mapping[str, pd.DataFrame], colours: Colours, named: Collection[str]) -> Canvas | None:
     """Effective alpha per epoch, one line per recipe. named: those that get a name."""
-    lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
+    lines = _series(histories, "alpha")
     if not lines:
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Effective smoothing factor alpha in every epoch, by recipe")
@@ -260,20 +260,10 @@ def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours, named:
     return canvas
 
 
-def training_curves(
-    curves: Mapping[str, Sequence[Mapping[str, float]]], colours: Colours, named: Collection[str]
-) -> Canvas | None:
+def training_curves(histories: Mapping[str, pd.DataFrame], colours: Colours, named: Collection[str]) -> Canvas | None:
     """Loss, and accuracy on training (dashed) and test images, by epoch, of the recipes that are `named`."""
-
-    def series(key: str) -> dict[str, Curve]:
-        by_recipe = {
-            name: [(row["epoch"] + 1, row[key]) for row in rows if not is_null(row.get(key))]
-            for name, rows in curves.items()
-            if name in named
-        }
-        return {name: points for name, points in by_recipe.items() if points}
-
-    loss, train, test = series("loss"), series("train_acc"), series("test_acc")
+    shown = {name: rows for name, rows in histories.items() if name in named}
+    loss, train, test = (_series(shown, key) for key in ("loss", "train_acc", "test_acc"))
     if not (loss or train or test):
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Training loss and accuracy by epoch and recipe")
@@ -286,6 +276,12 @@ def training_curves(
         _lines(canvas, axes, test, colours)
         _name_ends(canvas, axes, {name: points[-1][1] for name, points in (test or train).items()}, colours)
     return canvas
+
+
+def _series(histories: Mapping[str, pd.DataFrame], key: str) -> dict[str, Curve]:
+    """Recipe -> (epoch from 1, value), where a value is known."""
+    known = {name: rows[["epoch", key]].dropna() for name, rows in histories.items() if key in rows}
+    return {name: [*zip(rows["epoch"] + 1, rows[key], strict=True)] for name, rows in known.items() if len(rows)}
 
 
 def search_steps(view: SearchView | None) -> Canvas | None:

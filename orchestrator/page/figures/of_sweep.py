@@ -48,15 +48,15 @@ class Figures:
         pictured, judges = result.facts["pictured"], len(result.facts["judges"])
         features = {recipe: view for recipe, view in data.features.items() if recipe in pictured}
         # Curves have names: all of a few recipes, else of those that the decision is about.
-        named = pictured if len(result.recipes) > MANY else {*data.alpha_curves, *data.training_curves}
+        named = pictured if len(result.recipes) > MANY else [*data.histories]
         attacks = plot(self.panels.attacks(), 500, 390, "Accuracy against leak of each recipe", across=judges)
         return {
             "accuracy-leak.svg": attacks,
             "judges.svg": charts.judges(result, colours),
             "exposure.svg": charts.exposure(result, colours),
             "two_leaks.svg": charts.membership(result, colours),
-            "alpha-curves.svg": charts.alpha_curves(data.alpha_curves, colours, named),
-            "training-curves.svg": charts.training_curves(data.training_curves, colours, named),
+            "alpha-curves.svg": charts.alpha_curves(data.histories, colours, named),
+            "training-curves.svg": charts.training_curves(data.histories, colours, named),
             "features-maps.png": charts.feature_maps(features, colours),
             "features-distances.png": charts.feature_violins(features, colours),
             "advantage.svg": charts.advantage_figure(result.facts["advantage"]),

@@ -153,7 +153,7 @@ def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
         for name in ("accuracy-leak.svg", "judges.svg", "exposure.svg"):
             assert "nan" not in re.sub(r"<title>.*?</title>", "", figures.drawn[name].svg(), flags=re.S).lower()
     empty = make_data(
-        results=data.results.assign(status="missing"), sheets=(), alpha_curves={}, training_curves={"a": [{"epoch": 0}]}
+        results=data.results.assign(status="missing"), sheets=(), histories={"a": pd.DataFrame({"epoch": [0]})}
     )
     figures = figures_of(empty)
     assert [name for name, canvas in figures.files().items() if canvas] == [] and figures.frontier() is None
@@ -174,11 +174,11 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary, resul
 
 def test_curves_name_their_recipes(make_data, result):
     data, colours = make_data(), assign(result)
-    canvas = charts.alpha_curves(data.alpha_curves, colours, NAMES)
+    canvas = charts.alpha_curves(data.histories, colours, NAMES)
     assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
     lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
     assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in NAMES}
-    assert len(titles(charts.training_curves(data.training_curves, colours, NAMES))) == 9
+    assert len(titles(charts.training_curves(data.histories, colours, NAMES))) == 9
 
 
 def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(result):

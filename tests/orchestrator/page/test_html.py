@@ -131,7 +131,7 @@ def test_one_seed_is_shown_without_interval(make_data):
 
 
 def test_quiet_corners(make_data):
-    bare = {key: {} for key in ("alpha_curves", "training_curves", "links", "facts", "reasons")}
+    bare = {key: {} for key in ("histories", "links", "facts", "reasons")}
     bare |= {"per_class": None, "paper": None, "sheets": (), "intro": ()}
     sections = [attributes["id"] for attributes in Page(render(make_data(**bare))).of("section")]
     assert "sheets" not in sections and "paper" not in sections and "training" not in sections
