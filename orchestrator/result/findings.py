@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.comparisons import is_kept, selection_optimism
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
@@ -34,10 +34,7 @@ from smoothsweep.orchestrator.result.format import count, difference, listing, n
 from smoothsweep.orchestrator.result.standing import by_access, fresh_answer, standing_sentences
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
-MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
 ASKED = "what an attacker can make the targets answer"
-PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
-UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
 
 
 def inverts_nothing(data: ReportData) -> bool:
@@ -74,26 +71,6 @@ def _beside_baseline(summary: Summary, spec: Metric) -> str:
     words = [f"{named(summary.cells[row]['recipe'])} is {verdict}" for row, verdict in decided.items()]
     baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
     return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
-
-
-def masked_gradients(summary: Summary) -> tuple[str, ...]:
-    """A sentence on recipes that resist the paper's attacks by masked gradients; empty without any."""
-    if "zero_gradients" not in summary.measured:
-        return ()
-    recipes = []
-    for cell in summary.cells.values():
-        published, unmasking = (
-            pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
-        )
-        if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
-            leaks = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
-            recipes.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
-    if not recipes:
-        return ()
-    return (
-        f"Masked gradients, no robustness: of correctly answered images, attacks by cross entropy change far fewer "
-        f"than attacks on the logits at {listing(recipes)}.",
-    )
 
 
 def collapsed_trainings(data: ReportData) -> tuple[str, ...]:
@@ -221,7 +198,7 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     choice = decide(summary)
     said = _said(data, summary, choice)
     answer, more, limits = said["answer"], (), ()
-    cautions = (*said["trials"], *masked_gradients(summary), *collapsed_trainings(data))
+    cautions = (*said["trials"], *collapsed_trainings(data))
     if summary.by_setting and summary.primary is not None:
         answer, limits = setting_answer(summary), control_line(summary)
     elif not choice.rows and inverts_nothing(data):
@@ -296,7 +273,6 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "hides": hiding is not None and hiding.word == HIDES,
         "cheaper": _cheaper(summary, choice) if best is not None else None,
         "worst": worst if catalyst is not None and catalyst.word == LEAKS_MORE else None,
-        "other": _disagreeing(summary, choice) if best is not None else None,
         "met": {recipe(row): str(summary.cells[row]["attack"]) for row in rows} if len(summary.attacks) > 1 else {},
         "recipe": recipe,
         "value_text": summary.value_text,
@@ -331,21 +307,6 @@ def _cheaper(summary: Summary, choice: Decision) -> int | None:
     near = [row for row in choice.rows.values() if accuracy[row] >= floor]
     best = min(near, key=summary.leak, default=reference)
     return None if accuracy[choice.best] >= floor or best == reference else best
-
-
-def _disagreeing(summary: Summary, choice: Decision) -> str | None:
-    """Another judge with a very different value or another verdict; None where judges agree."""
-    metric, frame, reference = summary.primary, summary.frame, choice.reference
-    other = next(
-        (key for key in CLOSED_SET if key != metric and key in summary.measured and summary.is_told(key)), None
-    )
-    if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
-        return None
-    names = [summary.cells[row]["recipe"] for row in (best, reference) if row is not None]
-    gaps = (summary.reduction(key, *names) for key in (other, metric)) if reference not in (None, best) else ()
-    verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
-    agree = abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1
-    return None if agree else other
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

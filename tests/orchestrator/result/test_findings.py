@@ -10,7 +10,7 @@ from scipy import stats
 
 from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import reduction_words
-from smoothsweep.orchestrator.result.findings import collapsed_trainings, find, masked_gradients
+from smoothsweep.orchestrator.result.findings import collapsed_trainings, find
 from smoothsweep.orchestrator.result.format import ascii_text
 from smoothsweep.orchestrator.result.summary import decide, summarise
 from tests.orchestrator.made_reports import make_frames
@@ -139,7 +139,7 @@ def test_a_tie_goes_to_the_baseline():
     assert not choice.clear and choice.ties and choice.marked is None
 
 
-def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_still_told():
+def test_where_no_recipe_has_met_every_attack_failures_and_collapses_are_still_told():
     """Two recipes, two attacks, each recipe met by another one: nothing is compared, and what to beware of stays."""
     rows = [
         {
@@ -182,30 +182,6 @@ def test_every_number_of_the_answer_is_a_mean_of_the_trials():
 
 
 NAME = Axis(key="name", bare=True)
-RATES = (
-    *("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct"),
-    *("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct"),
-)
-
-
-@pytest.mark.parametrize(
-    ("rates", "masked"),
-    [
-        ((0.5, 0.1, 0.2, 0.3, 0.71), True),
-        ((0.1, 0.2, 0.5, 0.71, 0.3), True),
-        ((None, 0.2, 0.5, None, 0.71), True),
-        ((None, None, None, 0.9, 0.9), False),
-        ((0.1, 0.1, 0.1, None, None), False),
-        ((0.25, 0.25, 0.25, 0.5, 0.25), True),
-        ((0.5, 0.1, 0.2, 0.3, 0.69), False),
-    ],
-)
-def test_masked_gradients_are_named_where_attacks_on_logits_change_a_fifth_of_the_images_more(rates, masked):
-    recipes = {"plain": (0.1,) * 5, "odd": rates, "fine": (0.9,) * 5}
-    rows = [{"seed": 1, "name": name} | dict(zip(RATES, of, strict=True)) for name, of in recipes.items()]
-    found = masked_gradients(summarise(made_data([row | {"zero_gradients": 0.1} for row in rows], NAME)))
-    assert bool(found) is masked and (not masked or ("odd (" in found[0] and "plain" not in found[0]))
-    assert masked_gradients(summarise(made_data(rows, NAME))) == ()
 
 
 def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
