@@ -25,6 +25,16 @@ def _declared(unit: Unit, meanings: Mapping[str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, unit, meaning) for name, meaning in meanings.items())
 
 
+def _with_ends(unit: Unit, meanings: Mapping[str, str]) -> tuple[Column, ...]:
+    """Numbers with the columns of their intervals."""
+    ends = {"_low": "Lower end of the interval of `{}`.", "_high": "Upper end."}
+    return tuple(
+        column
+        for name, meaning in meanings.items()
+        for column in _declared(unit, {name: meaning} | {f"{name}{end}": of.format(name) for end, of in ends.items()})
+    )
+
+
 ENDS = {
     "": "{meaning}",
     "_low": "Lower end of the interval of `{key}`.",
@@ -56,13 +66,9 @@ def metric_columns(keys: Iterable[str]) -> tuple[Column, ...]:
 
 
 RECIPE = Column("recipe", "text", "The report's name of the recipe.")
-REDUCTION = _declared(
+REDUCTION = _with_ends(
     "unit of the leak",
-    {
-        "reduction": "Leak of the baseline minus leak of the recipe: positive leaks less.",
-        "reduction_low": "Lower end of its interval, which holds for all recipes at once.",
-        "reduction_high": "Upper end.",
-    },
+    {"reduction": "Leak of the baseline minus leak of the recipe: positive leaks less."},
 )
 FRAMES: dict[str, tuple[Column, ...]] = {
     "recipes": (
@@ -84,14 +90,10 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         Column("seeds_needed", "count", "Seeds that might settle an inconclusive comparison; null where none would."),
         Column("classes_needed", "count", "Classes that it would take beside them."),
         Column("needed", "text", "The same in words."),
-        *_declared(
+        Column("claimed", "unit of the leak", "The reduction under published attacks alone."),
+        *_with_ends(
             "unit of the leak",
-            {
-                "claimed": "The reduction under published attacks alone.",
-                "hidden": "What published attacks lose beyond the reduction, because gradients are masked.",
-                "hidden_low": "Lower end of its interval.",
-                "hidden_high": "Upper end.",
-            },
+            {"hidden": "What published attacks lose beyond the reduction, because gradients are masked."},
         ),
         Column("published", "text", "The published attack that works best against it."),
         Column("published_baseline", "text", "The published attack that works best against the baseline."),
@@ -133,16 +135,15 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         Column("metric", "text", "The leak."),
         Column("hit", "text", "What a hit is called."),
         Column("is_told", "true or false", "Whether a leak can be told by this judge."),
-        *(
-            Column(f"{name}{end}", "unit of the leak", f"{meaning}{words}")
-            for name, meaning in {
-                "leak": "Its leak",
-                "chance": "What strangers, or a guess, would reach",
-                "control": "The largest leak that the judge credits to a control",
-                "reach": "The same of real photographs projected into the attacker's prior",
-                "ceiling": "The same of real photographs",
-            }.items()
-            for end, words in {"": ".", "_low": ": lower end.", "_high": ": upper end."}.items()
+        *_with_ends(
+            "unit of the leak",
+            {
+                "leak": "Its leak.",
+                "chance": "What strangers, or a guess, would reach.",
+                "control": "The largest leak that the judge credits to a control.",
+                "reach": "The same of real photographs projected into the attacker's prior.",
+                "ceiling": "The same of real photographs.",
+            },
         ),
     ),
     "people": (
@@ -173,15 +174,8 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         Column("attack", "text", "The attack's name; empty where the sweep varies none."),
         Column("protocol", "text", "The protocol of our number."),
         Column("metric", "text", "The column of our number."),
-        *_declared(
-            "number",
-            {
-                "paper": "The paper's number as printed, fractions for percentages.",
-                "ours": "Our mean over the seeds.",
-                "ours_low": "Lower end of its interval.",
-                "ours_high": "Upper end.",
-            },
-        ),
+        Column("paper", "number", "The paper's number as printed, fractions for percentages."),
+        *_with_ends("number", {"ours": "Our mean over the seeds."}),
         Column("n", "count", "Seeds of ours."),
         Column("difference", "number", "Ours minus the paper's."),
         Column("within", "true or false", "Our interval reaches a number that prints as the paper's; null: not known."),
@@ -214,24 +208,13 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         *REDUCTION,
         Column("seeds", "count", "Seeds that the comparison rests on."),
         Column("needed", "text", "What might settle an inconclusive comparison."),
-        *_declared(
-            "fraction",
-            {
-                "accuracy": "Its test accuracy minus that of the reference.",
-                "accuracy_low": "Lower end of its interval.",
-                "accuracy_high": "Upper end.",
-            },
-        ),
+        *_with_ends("fraction", {"accuracy": "Its test accuracy minus that of the reference."}),
         Column("accuracy_word", "text", "The verdict on that."),
         Column("is_best", "true or false", "It leaks least of its defense's recipes that are accurate enough."),
         Column("is_accurate", "true or false", "It is accurate enough for that."),
-        *_declared(
+        *_with_ends(
             "number",
-            {
-                "time": "Training time relative to plain training: geometric mean over the seeds.",
-                "time_low": "The smallest ratio of a seed.",
-                "time_high": "The largest.",
-            },
+            {"time": "Training time relative to plain training: geometric mean over the seeds."},
         ),
     ),
     "queries": (
