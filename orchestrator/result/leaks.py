@@ -18,21 +18,9 @@ from smoothsweep.core.metrics.intervals import TOP, exposures
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.display import (
-    WORDING,
-    reduction_words,
-    settling,
-)
+from smoothsweep.orchestrator.result.display import WORDING, reduction_words, settling
 from smoothsweep.orchestrator.result.estimates import LEVEL, rates
-from smoothsweep.orchestrator.result.format import (
-    axis_value,
-    gap,
-    is_null,
-    listing,
-    named,
-    points,
-    start,
-)
+from smoothsweep.orchestrator.result.format import axis_value, gap, is_null, listing, named, points, start
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store

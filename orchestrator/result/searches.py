@@ -21,15 +21,7 @@ from smoothsweep.orchestrator.result.data import (
 )
 from smoothsweep.orchestrator.result.display import PLACE
 from smoothsweep.orchestrator.result.estimates import SEED
-from smoothsweep.orchestrator.result.format import (
-    ABSENT,
-    count,
-    duration,
-    is_null,
-    listing,
-    number,
-    significant,
-)
+from smoothsweep.orchestrator.result.format import ABSENT, count, duration, is_null, listing, number, significant
 from smoothsweep.sweeps.search import STRATEGIES
 
 BEST = 3

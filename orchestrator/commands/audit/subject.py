@@ -26,11 +26,7 @@ from smoothsweep.core.text import shortened, suggestion
 from smoothsweep.orchestrator.commands.audit.request import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import check_size, imported_prior
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
-from smoothsweep.orchestrator.commands.importing.targets import (
-    check_description,
-    import_target_file,
-    read_checkpoint,
-)
+from smoothsweep.orchestrator.commands.importing.targets import check_description, import_target_file, read_checkpoint
 from smoothsweep.orchestrator.commands.requests import Reading, TargetRequest, as_typed
 from smoothsweep.orchestrator.result.audit import MOST_SEEDS
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard

@@ -36,12 +36,7 @@ from smoothsweep.core.priors.random_face import (
 )
 from smoothsweep.core.priors.settings import IMAGES, RANDOM_FACE_LICENCE, READ_OUT
 from smoothsweep.orchestrator.commands.importing.targets import imported_folder, refuse_existing
-from smoothsweep.orchestrator.commands.requests import (
-    GanRequest,
-    JudgeRequest,
-    PriorRequest,
-    WeightsRequest,
-)
+from smoothsweep.orchestrator.commands.requests import GanRequest, JudgeRequest, PriorRequest, WeightsRequest
 from smoothsweep.orchestrator.stages.graph import pretrained_architectures
 from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, expand
 from smoothsweep.sweeps.load import load_sweep

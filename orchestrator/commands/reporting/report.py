@@ -28,12 +28,7 @@ from smoothsweep.orchestrator.page.render import UNNAMED_ATTACK, extremes, figur
 from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial, trials_of
-from smoothsweep.orchestrator.result.data import (
-    ContactSheet,
-    FeatureView,
-    PaperReference,
-    ReportData,
-)
+from smoothsweep.orchestrator.result.data import ContactSheet, FeatureView, PaperReference, ReportData
 from smoothsweep.orchestrator.result.format import listing
 from smoothsweep.orchestrator.result.leaks import asked_by_parts
 from smoothsweep.orchestrator.result.rows import (
