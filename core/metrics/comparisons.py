@@ -427,23 +427,6 @@ def reaudit(
     )
 
 
-def together(reaudits: Sequence[Reaudit]) -> Reaudit:
-    """The average over recipes.
-
-    reaudits: of every recipe, with `among` their number: where all their intervals hold, their average does.
-    Raises InputError for none.
-    """
-    if not reaudits:
-        raise InputError("re-audit: expected at least one recipe, got none")
-    ends = [(audit.low, audit.high) for audit in reaudits if audit.low is not None and audit.high is not None]
-    low, high = (float(end) for end in np.mean(ends, axis=0)) if len(ends) == len(reaudits) else (None, None)
-    means = {
-        name: float(np.mean([getattr(audit, name) for audit in reaudits])) for name in ("selected", "fresh", "bias")
-    }
-    which = verdict(low, high, seeds=LEAST_SEEDS)  # those of too few seeds have no interval
-    return Reaudit(**means, low=low, high=high, verdict=which)
-
-
 def _cells(values: Mapping[str, ArrayLike], name: str) -> np.ndarray:
     """[attacks, seeds, classes]."""
     return stacked({name if len(values) == 1 else f"{name}, {attack}": cells for attack, cells in values.items()})[1]

@@ -318,14 +318,13 @@ class FeatureView:
 class StageLink:
     """A stage of a trial and where its manifest lies, relative to the report.
 
-    devices: how many it held while it ran. device: of which kind, such as `cpu`.
+    devices: how many it held while it ran.
     """
 
     stage: str
     path: str
     seconds: float
     devices: float = 1.0
-    device: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,10 @@ import pandas as pd
 
 from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of
 from smoothsweep.core.defenses.registry import DEFENSES
-from smoothsweep.core.metrics.comparisons import is_kept
-from smoothsweep.core.metrics.leak_comparisons import REDUCES
-from smoothsweep.core.prose import sections
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.display import ACCURACY, PLACE, WORDING, comparison_columns
+from smoothsweep.orchestrator.result.display import comparison_columns
 from smoothsweep.orchestrator.result.estimates import NOTHING
-from smoothsweep.orchestrator.result.format import count, difference, duration, is_null, listing, points
+from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.tasks.registry import stage_title
 
@@ -118,7 +115,6 @@ def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, An
                     "name": first.name,
                     "place": families(summary)[key],
                     "why": "" if first.starts_plain else why,
-                    "sentence": family_sentence(summary, own, against),
                     "curves": curves_of({row["recipe"]: words[row["recipe"]] for row in own}, words, plain),
                 }
             )
@@ -191,34 +187,6 @@ def _grows(weaker: Sequence[float], stronger: Sequence[float]) -> bool:
     return len(weaker) == len(stronger) and all(a <= b for a, b in zip(weaker, stronger, strict=True))
 
 
-def family_sentence(summary: Summary, rows: Sequence[Mapping[str, Any]], against: str) -> str:
-    """Say where a defense reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
-
-    rows: of one family. against: the reference in words.
-    """
-    measured = [row for row in rows if row["measured"]]
-    told = {word: [row for row in measured if row["verdict"] == word] for word in WORDING}
-    most = {word: max(of, key=lambda row: abs(row["reduction"])) for word, of in told.items() if of}
-    reduced = most.get(REDUCES)
-    kept = max(told[REDUCES], key=itemgetter("accuracy"), default=None)
-    known = {
-        "measured": measured,
-        "absent": [row for row in rows if not row["measured"]],
-        "compared": [row for row in measured if row["verdict"]],
-        "alone": [row for row in measured if not row["verdict"] and row["recipe"] != row["reference"]],
-        "told": told,
-        "most": most,
-        "cheaper": kept if reduced and kept and kept["accuracy"] - reduced["accuracy"] >= 0.005 else None,
-        "against": against,
-        "spec": summary.spec,
-        "accuracy": ACCURACY,
-        "margin": points(ACCURACY, summary.accuracy_margin),
-        "kept": lambda row: is_kept(row["accuracy_low"], row["accuracy_high"], summary.accuracy_margin),
-        **{one.__name__: one for one in (count, difference, is_null, listing)},
-    }
-    return " ".join(sections(PLACE, "family.txt", known)["family"])
-
-
 def training_costs(
     data: ReportData, summary: Summary, recipes: Iterable[str], plain: str | None
 ) -> dict[str, tuple[float, float, float]]:
@@ -277,22 +245,3 @@ def cost_rows(data: ReportData, summary: Summary) -> pd.DataFrame:
         counted = groups[["device_s", "saved_s"]].sum().assign(stages=groups.size())
         parts.append(counted.rename_axis("name").reset_index().assign(by=by))
     return pd.concat(parts, ignore_index=True)[["by", "name", "stages", "device_s", "saved_s"]]
-
-
-def device_unit(data: ReportData) -> str:
-    """What seconds are of: `CPU time` where every stage ran on a CPU."""
-    return "CPU time" if all(one.device == "cpu" for of in data.links.values() for one in of) else "device time"
-
-
-def cost_words(costs: pd.DataFrame, spent: tuple[float, float] | None, unit: str) -> str:
-    """Sentences such as `3 h 2 min of CPU time in 120 stages.`, and the part that this sweep's own runs spent."""
-    total = costs.iloc[-1]
-    words = f"{duration(total['device_s'])} of {unit} in {count(total['stages'], 'stage')}."
-    if total["saved_s"] > 0:
-        words += f" Without sharing stages it would have been {duration(total['device_s'] + total['saved_s'])}."
-    if spent is not None:
-        words += (
-            f" The runs of this sweep took {duration(spent[0])} of {unit} (work that was cut off included, "
-            f"stages found in the store not) in {duration(spent[1])}."
-        )
-    return words

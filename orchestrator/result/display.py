@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison, Word
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
@@ -254,20 +254,6 @@ def as_gap(key: str, of: LeakComparison | None) -> dict[str, Any]:
 
 
 GAP = ("_gap", "_gap_low", "_gap_high", "_word")
-
-
-def judges_lead(summary: Summary) -> str:
-    """Sentences on why there are several judges, and on their hit rates on real images."""
-    ceilings = [
-        f"the {judge.label} names {number(metric_of(judge.ceiling), summary.frame[judge.ceiling].mean())}"
-        for judge in METRICS
-        if judge.ceiling in summary.measured and judge.key in summary.measured
-    ]
-    limit = f" Of real images of these classes, {listing(ceilings)} correctly." if ceilings else ""
-    return (
-        "The evaluator was trained on the same private images as the target and may accept what only classifiers "
-        f"accept; the independent judge's features come from other people. The gap is itself a finding.{limit}"
-    )
 
 
 def chosen_recipes(summary: Summary) -> list[str]:

@@ -31,7 +31,7 @@ from smoothsweep.orchestrator.result.display import (
 )
 from smoothsweep.orchestrator.result.estimates import LEVEL, SEED, limited, untold
 from smoothsweep.orchestrator.result.format import count, difference, listing, named, number, points, significant, start
-from smoothsweep.orchestrator.result.standing import by_access, fresh_answer, standing_sentences
+from smoothsweep.orchestrator.result.standing import fresh_answer
 from smoothsweep.orchestrator.result.summary import Decision, Summary, decide
 
 ASKED = "what an attacker can make the targets answer"
@@ -208,7 +208,7 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     else:
         again, limits = fresh_answer(data, summary), control_line(summary)
         answer = (*answer, *again)
-        more = (*by_access(summary, choice.best), *standing_sentences(summary), *said["more"])
+        more = said["more"]
         cautions = (*cautions, *(() if again else flattery(summary)), *said["cautions"])
     lines = (*data.warnings, *incomplete_lines(summary))
     incomplete = tuple(line for line in lines if line not in answer)

@@ -15,12 +15,10 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.intervals import TOP, exposures
-from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
-from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.result.display import WORDING, reduction_words, settling
 from smoothsweep.orchestrator.result.estimates import LEVEL, rates
-from smoothsweep.orchestrator.result.format import axis_value, gap, is_null, listing, named, points, start
+from smoothsweep.orchestrator.result.format import axis_value, is_null
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
@@ -49,46 +47,6 @@ def hiding_not_looked_for(summary: Summary) -> str | None:
         kinds = "the attacks tried so far are not of both kinds, published and adapted"
         return "the sweep has several baselines" if both else kinds
     return None
-
-
-def hiding_sentences(summary: Summary) -> tuple[str, ...]:
-    """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
-    told = verdicts(summary)
-    lines = [_sentence(summary, recipe, one) for recipe, one in told.items() if one.word != INCONCLUSIVE]
-    unclear = {recipe: one for recipe, one in told.items() if one.word == INCONCLUSIVE}
-    if unclear:
-        parts = []
-        for recipe, one in unclear.items():
-            small = "it is too small to matter" if one.seeds >= LEAST_SEEDS and one.low is not None else ""
-            said = filter(None, (reduction_words(summary.spec, one), settling(one) or small))
-            parts.append(f"{named(recipe)} ({'; '.join(said)})")
-        lines.append(f"Inconclusive: {listing(parts)}.")
-    if reason := hiding_not_looked_for(summary):
-        return (*lines, f"Whether a recipe hides its leak cannot be said: {reason}.")
-    attacks = summary.cases(summary.deciding).attacks
-    adapted = [attack for attack in attacks if attack not in summary.published]
-    lines.append(
-        f"A reduction is an upper bound: a stronger attack than the {len(attacks)} tried may lower it. "
-        f"Adapted attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
-    )
-    return tuple(lines)
-
-
-def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
-    spec, hidden = summary.spec, verdict.hidden
-    size = reduction_words(spec, verdict)
-    first = f"{named(recipe)} {WORDING[verdict.word].as_verb}"
-    if verdict.word == HIDES and hidden is not None:
-        return start(
-            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
-            f"best against it ({verdict.attack}) does not (reduction {size}). "
-            f"Hidden: {gap(spec, hidden.part.value, hidden.part.low, hidden.part.high)}."
-        )
-    more = ""
-    if hidden is not None and hidden.is_clear:
-        size_hidden = gap(spec, hidden.part.value, hidden.part.low, hidden.part.high)
-        more = f"; it also hides {size_hidden} from the published attacks"
-    return start(f"{first}: {size} under the attack that works best against it ({verdict.attack}){more}.")
 
 
 AMONG = {5: "five"}[TOP]

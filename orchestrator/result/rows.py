@@ -290,7 +290,6 @@ def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float =
             path=Path(os.path.relpath(store.manifest_file(stage.name, stage.fingerprint), folder)).as_posix(),
             seconds=float(store.manifest(stage)["seconds"]),
             devices=workers if stage.name == "target" else 1.0,
-            device=str(store.manifest(stage).get("device", "")),
         )
         for stage in with_ancestors(trial.stages)
         if store.has(stage)

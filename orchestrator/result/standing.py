@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, REACH_IMAGES, metric_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT
-from smoothsweep.core.metrics.comparisons import Reaudit, reaudit, together
+from smoothsweep.core.metrics.comparisons import Reaudit, reaudit
 from smoothsweep.core.metrics.intervals import crossed_mean_interval, photographs_interval
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison, compare_leaks
 from smoothsweep.core.metrics.metric import Metric
@@ -22,7 +21,6 @@ from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.cells import Stop
 from smoothsweep.orchestrator.result.data import Measured, ReportData
-from smoothsweep.orchestrator.result.display import MANY
 from smoothsweep.orchestrator.result.estimates import LEVEL, rates, rows_by_trial
 from smoothsweep.orchestrator.result.format import (
     count,
@@ -143,22 +141,17 @@ def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
     return next((entry for entry in entries if entry.metric == metric), None)
 
 
-def verified_sentence(
-    entries: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
-) -> tuple[str, ...]:
-    """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
-
-    whose: whose images were verified. first: further comparisons to name before these.
-    """
+def verified_sentence(entries: tuple[Standing, ...]) -> tuple[str, ...]:
+    """A sentence on the verified fraction beside random latents and real photographs; empty without a verifier."""
     entry = _of(entries, FIRST)
     if entry is None:
         return ()
     known = ((entry.control.value, "random latents"), (entry.ceiling.value, "real photographs"))
-    comparisons = [*first, *(f"{number(entry.spec, value)} of {what}" for value, what in known if value is not None)]
+    comparisons = [f"{number(entry.spec, value)} of {what}" for value, what in known if value is not None]
     more = f" ({listing(comparisons)})" if comparisons else ""
     return (
         "A face recogniser that accepts 1 % of strangers recognises the person in "
-        f"{entry.value_text('leak')} of {whose}{more}.",
+        f"{entry.value_text('leak')} of its reconstructions{more}.",
     )
 
 
@@ -199,18 +192,6 @@ SEES = {
 """Access level -> what such an attacker sees."""
 
 
-def by_access(summary: Summary, row: int) -> tuple[str, ...]:
-    """One sentence on the leak of a row's recipe by access level; empty with a single level."""
-    frame, metric = summary.frame, summary.primary
-    present = set(frame.loc[~frame["control"], "access"])
-    if metric is None or len(present) < 2:
-        return ()
-    recipe = summary.cells[row]["recipe"]
-    reached = {level: summary.worst(metric, level).get(recipe) for level in ACCESS_LEVELS if level in present}
-    parts = [f"{summary.value_text(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
-    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
-
-
 def recipe_standings(summary: Summary) -> dict[int, tuple[Standing, ...]]:
     """Row of the baseline, then of the recipe that leaks least, each under the attack that works best against it -> its
     standings by judges that have anything to hold it against; empty where no recipes are compared."""
@@ -228,18 +209,6 @@ def control_of(summary: Summary, row: int) -> int | None:
     frame, metric = summary.frame, summary.deciding
     same = frame["control"] & (frame["recipe"] == summary.cells[row]["recipe"]) & frame[metric].notna()
     return int((summary.spec.sign * frame.loc[same, metric]).idxmax()) if same.any() else None
-
-
-def standing_sentences(summary: Summary) -> tuple[str, ...]:
-    """Sentences on verification of the recipe that leaks least, compared with the baseline, and the prior's limit."""
-    found = recipe_standings(summary)
-    if not found:
-        return ()
-    told = [(named(summary.cells[row]["recipe"]), tuple(one for one in of if one.told)) for row, of in found.items()]
-    *others, (recipe, judged) = told
-    beside = (f"{one.value_text('leak')} of that from {other}" for other, of in others if (one := _of(of, FIRST)))
-    sentences = verified_sentence(judged, f"what is reconstructed from {recipe}", first=tuple(beside))
-    return (*sentences, *limited(judged))
 
 
 WITHIN = "membership_auc_within"
@@ -419,12 +388,10 @@ class ReauditSummary:
     Attributes:
         recipes: Recipe -> its first against its fresh leak, in the metric's unit, under its strongest attack. Intervals
             are simultaneous and account for the choice of the attack.
-        together: The average over all recipes.
         seeds: The fresh seeds.
     """
 
     recipes: dict[str, Reaudit]
-    together: Reaudit
     seeds: tuple[int, ...]
 
 
@@ -438,10 +405,9 @@ def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
     if not pairs:
         return None
     recipes = {recipe: reaudit(*pair, among=len(pairs), level=LEVEL) for recipe, pair in pairs.items()}
-    average, turn = together(list(recipes.values())), summary.spec.sign < 0
+    turn = summary.spec.sign < 0
     return ReauditSummary(
         recipes={recipe: audit.turned if turn else audit for recipe, audit in recipes.items()},
-        together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
     )
 
@@ -458,28 +424,17 @@ def fresh_columns(summary: Summary, check: ReauditSummary | None, recipe: str) -
 FRESH = ("first", "fresh", "fresh_bias", "fresh_low", "fresh_high", "fresh_word")
 
 
-def fresh_words(summary: Summary, check: ReauditSummary) -> list[str]:
-    """Sentences of the second audit on the chosen recipe and on the whole frontier."""
-    spec, best, lines = summary.spec, summary.compared.recommendation.best, []
-    if best in check.recipes:
-        audit = check.recipes[best]
-        lines.append(
-            f"{start(named(best))} leaks {number(spec, audit.fresh)} with fresh seeds, {number(spec, audit.selected)} "
-            f"when it was chosen: {difference(spec, audit.bias, audit.low, audit.high)}, {meaning(summary, audit)}."
-        )
-    if len(check.recipes) > 1:
-        audit, many = check.together, count(len(check.recipes), "recipe")
-        bias_text = difference(spec, audit.bias, audit.low, audit.high)
-        lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, audit)}.")
-    return lines
-
-
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
-    check = check_reaudit(data, summary)
-    if check is None or summary.compared.recommendation.best not in check.recipes:
+    check, spec, best = check_reaudit(data, summary), summary.spec, summary.compared.recommendation.best
+    if check is None or best not in check.recipes:
         return ()
-    return (f"Checked again: {fresh_words(summary, check)[0]}",)
+    audit = check.recipes[best]
+    return (
+        f"Checked again: {start(named(best))} leaks {number(spec, audit.fresh)} with fresh seeds, "
+        f"{number(spec, audit.selected)} when it was chosen: "
+        f"{difference(spec, audit.bias, audit.low, audit.high)}, {meaning(summary, audit)}.",
+    )
 
 
 def meaning(summary: Summary, audit: Reaudit) -> str:
@@ -510,19 +465,3 @@ def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Lea
         before, after = (side.reshape(len(attacks), -1, values.shape[1]) for side in sides)
         pairs[recipe] = dict(zip(attacks, before, strict=True)), dict(zip(attacks, after, strict=True))
     return pairs
-
-
-def frontier_words(summary: Summary) -> str:
-    """The sentences below the figure: the recipes on the frontier; empty without one."""
-    front = decide(summary).front
-    if not front:
-        return ""
-    rest = [count(len(front) - MANY, "other")] if len(front) > MANY else []
-    names = listing([*map(named, front[:MANY]), *rest])
-    floor = "" if summary.min_test_acc is None else number(metric_of("test_acc"), summary.min_test_acc)
-    accuracy_note = f" Only recipes with the {floor} asked for count." if floor else ""
-    return (
-        f"The line is the frontier: {names}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
-        f"{accuracy_note} Bars are intervals (without an end: the bar leaves the panel). Hover over a point for its "
-        "numbers; select it for its row of the table."
-    )

@@ -20,9 +20,7 @@ from smoothsweep.orchestrator.result.data import Measured, ReportData, progress
 from smoothsweep.orchestrator.result.defenses import (
     REDUCTION,
     cost_rows,
-    cost_words,
     defense_frame,
-    device_unit,
     family_columns,
     numbers_of,
 )
@@ -30,7 +28,6 @@ from smoothsweep.orchestrator.result.display import (
     as_gap,
     comparison_columns,
     gap_columns,
-    judges_lead,
     reduction_of,
     row_word,
     screen_facts,
@@ -44,7 +41,6 @@ from smoothsweep.orchestrator.result.leaks import (
     advantage_panels,
     exposed,
     hiding_not_looked_for,
-    hiding_sentences,
     query_frame,
 )
 from smoothsweep.orchestrator.result.published import paper_comparison, published_sentences
@@ -53,8 +49,6 @@ from smoothsweep.orchestrator.result.standing import (
     ReauditSummary,
     check_reaudit,
     fresh_columns,
-    fresh_words,
-    frontier_words,
     look_sentences,
     look_words,
     membership_frame,
@@ -167,7 +161,7 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
             "published": published,
         },
         sentences={
-            **_said(data, summary, costs=frames["costs"], checked=checked, members=members),
+            **_said(data, summary, members),
             "published": () if published is None else published_sentences(published),
         },
         labels={key: summary.metric(key).label for key in summary.measured},
@@ -396,27 +390,14 @@ def _facts(data: ReportData, summary: Summary, choice: Decision) -> dict[str, An
     return known
 
 
-def _said(
-    data: ReportData,
-    summary: Summary,
-    *,
-    costs: pd.DataFrame,
-    checked: ReauditSummary | None,
-    members: pd.DataFrame | None,
-) -> dict[str, tuple[str, ...]]:
+def _said(data: ReportData, summary: Summary, members: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
     """The report's sentences by their section."""
-    several = summary.primary is not None and len(summary.attacks) > 1 and not summary.by_setting
     done = (data.results["status"] == "done").any()
     said: dict[str, Any] = {
         **find(data, summary),
         "limits": limits(data, summary) if done else (),
         **captions(data, summary),
-        "hiding": hiding_sentences(summary) if several else (),
         "looks": look_sentences(summary),
-        "fresh": () if checked is None else fresh_words(summary, checked),
-        "front": filter(None, [frontier_words(summary)]),
-        "judges": [judges_lead(summary)],
-        "costs": [cost_words(costs, data.spent, device_unit(data))] if len(costs) else (),
         **({} if data.search is None else search_sentences(data.search)),
         "membership": () if members is None else (membership_sentence(members, summary), *warnings_of(data)),
         "not_measured": [f"{spec.label}: {data.reasons[spec.key]}" for spec in METRICS if spec.key in data.reasons],

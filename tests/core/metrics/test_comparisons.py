@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from smoothsweep.core.metrics.comparisons import compare_recipes, reaudit, recommend, selection_optimism, together
+from smoothsweep.core.metrics.comparisons import compare_recipes, reaudit, recommend, selection_optimism
 from smoothsweep.core.metrics.leak_comparisons import (
     LeakCells,
     LeakComparison,
@@ -321,18 +321,6 @@ def test_it_says_which_way_and_when_it_cannot():
     assert (single.low, single.high, single.verdict) == (None, None, "inconclusive")
     distance = up.turned
     assert (distance.bias, distance.verdict, distance.fresh) == (-0.25, "lower", -0.5)
-
-
-def test_the_average_over_recipes_is_that_of_their_ends():
-    rng = np.random.default_rng(3)
-    pairs = [(drawn(rng, [0.0, 0.2], seeds=3), drawn(rng, [0.1, 0.4], seeds=2)) for _ in range(3)]
-    found = [reaudit(*pair, among=3) for pair in pairs]
-    whole = together(found)
-    assert whole.low == pytest.approx(np.mean([one.low for one in found]))
-    assert whole.high == pytest.approx(np.mean([one.high for one in found]))
-    assert whole.bias == pytest.approx(np.mean([one.fresh - one.selected for one in found]))
-    single = reaudit({"a": [[0.1]]}, {"a": [[0.2]]})
-    assert together([*found, single]).low is None
 
 
 ATTACKS = ("published", "other published", "adaptive", "labels")

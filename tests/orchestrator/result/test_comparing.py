@@ -50,7 +50,7 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
     nobody = sweep(POINTS, min_test_acc=0.99)
-    assert result_of(nobody).sentences["front"] == () == frontier(nobody).stairs
+    assert result_of(nobody).facts["front"] == () == frontier(nobody).stairs
 
 
 def test_the_least_is_called_so_only_where_it_is_told_from_all_others():

@@ -1,12 +1,10 @@
 """What stages cost, shared in every way: by trials of a recipe, by recipes, by fresh seeds; on several devices."""
 
-import dataclasses
-
 import pytest
 from made_rows import made_data
 
 from smoothsweep.orchestrator.result.data import Axis, StageLink
-from smoothsweep.orchestrator.result.defenses import OTHERS, SHARED, cost_rows, device_unit
+from smoothsweep.orchestrator.result.defenses import OTHERS, SHARED, cost_rows
 from smoothsweep.orchestrator.result.summary import summarise
 
 
@@ -54,11 +52,6 @@ def test_each_stage_counts_once_and_by_what_it_saved():
         ("recipe", "b"): cost((130.0, 1), (11.0, 1)),
         ("recipe", OTHERS): cost((17.0, 1)),
     }
-
-
-def test_time_of_cpus_alone_is_called_that():
-    of_cpus = {trial: tuple(dataclasses.replace(one, device="cpu") for one in links) for trial, links in LINKS.items()}
-    assert device_unit(found(of_cpus)) == "CPU time" and device_unit(found(LINKS)) == "device time"
 
 
 def test_without_manifests_there_are_no_costs():
