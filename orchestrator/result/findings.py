@@ -10,13 +10,11 @@ import pandas as pd
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.comparisons import is_kept, selection_optimism
-from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, LeakComparison
-from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.prose import sections
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.result.data import ReportData
-from smoothsweep.orchestrator.result.defenses import CHEAP
 from smoothsweep.orchestrator.result.display import (
     ACCURACY,
     PLACE,
@@ -57,20 +55,7 @@ def without_leak(data: ReportData, summary: Summary) -> str:
     )
     same = f"is {number(spec, values.min())} under every recipe"
     values_text = same if values.min() == values.max() else f"lies between {low} and {high}"
-    return f"{first}. {start(spec.label)} {values_text}{_beside_baseline(summary, spec)}."
-
-
-def _beside_baseline(summary: Summary, spec: Metric) -> str:
-    """A phrase such as `; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
-    frame = summary.frame
-    verdicts = {row: gap.verdict for row, gap in summary.gaps(spec.key).items() if gap.verdict}
-    baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
-    if not verdicts or len(baselines) != 1:
-        return ""
-    decided = {row: verdict for row, verdict in sorted(verdicts.items()) if verdict != INCONCLUSIVE}
-    words = [f"{named(summary.cells[row]['recipe'])} is {verdict}" for row, verdict in decided.items()]
-    baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
-    return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
+    return f"{first}. {start(spec.label)} {values_text}."
 
 
 def collapsed_trainings(data: ReportData) -> tuple[str, ...]:
@@ -144,7 +129,6 @@ def standing(summary: Summary) -> tuple[str, ...]:
         return ()
     choice, shares = evidence.recommendation, evidence.recommendation.probability_best
     many, best = len(choice.allowed), named(evidence.recommendation.best)
-    ruled_out = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
         return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
     capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= LEVEL
@@ -158,9 +142,7 @@ def standing(summary: Summary) -> tuple[str, ...]:
     names = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
     rest = len(choice.runners_up) - NAMED
     corrected = ", corrected for all pairs" if evidence.pairs > 1 else ""
-    if not ruled_out and rest > 0:
-        return (f"{sentence}; inconclusive against each of the others{corrected}. Next come {listing(names)}.",)
-    others = listing([*names, f"{count(rest, 'other')}"]) if rest > 0 else listing(names)
+    others = listing([*names, *([count(rest, "other")] if rest > 0 else [])])
     return (f"{sentence}; inconclusive against {others}{corrected}.",)
 
 
@@ -180,11 +162,6 @@ def flattery(summary: Summary) -> tuple[str, ...]:
     bias = selection_optimism({recipe: evidence.values[recipe] for recipe in allowed}, seed=SEED)
     if math.isnan(bias):
         return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
-    if bias < 0.0005 and spec.unit == "percent":
-        return (
-            f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
-            "matter.",
-        )
     size = points(spec, bias) if spec.unit == "percent" else significant(bias)
     return (
         f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
@@ -193,11 +170,11 @@ def flattery(summary: Summary) -> tuple[str, ...]:
 
 
 def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
-    """The findings of a sweep: `answer` (the recipe that leaks least, and how sure that is), `more`, `cautions`, and
-    `incomplete` (recipes that are not compared and attacks that do not count, because trials are missing)."""
+    """The findings of a sweep: `answer` (the recipe that leaks least, and how sure that is), `cautions`, `incomplete`
+    (recipes that are not compared and attacks that do not count, because trials are missing)."""
     choice = decide(summary)
     said = _said(data, summary, choice)
-    answer, more, limits = said["answer"], (), ()
+    answer, limits = said["answer"], ()
     cautions = (*said["trials"], *collapsed_trainings(data))
     if summary.by_setting and summary.primary is not None:
         answer, limits = setting_answer(summary), control_line(summary)
@@ -208,11 +185,10 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     else:
         again, limits = fresh_answer(data, summary), control_line(summary)
         answer = (*answer, *again)
-        more = said["more"]
         cautions = (*cautions, *(() if again else flattery(summary)), *said["cautions"])
     lines = (*data.warnings, *incomplete_lines(summary))
     incomplete = tuple(line for line in lines if line not in answer)
-    return {"answer": answer, "more": more, "cautions": (*limits, *cautions), "incomplete": incomplete}
+    return {"answer": answer, "cautions": (*limits, *cautions), "incomplete": incomplete}
 
 
 def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
@@ -222,7 +198,6 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
     rows = [row for row in (best, reference) if row is not None]
     others = [row for row in choice.rows.values() if row != reference]
     compared = best is not None and reference not in (None, best)
-    worst = max(choice.rows.values(), key=summary.leak, default=None)
     gap, the = partial(gap_of, summary), "the " if summary.primary in CLASS_METRICS else ""
 
     def recipe(row: int) -> str:
@@ -253,9 +228,6 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
     elif best == reference:
         case = "baseline best"
     hiding = gap(choice.chosen, choice.baseline) if None not in (best, reference) else None
-    catalyst = None
-    if worst is not None and None not in (best, reference) and worst not in (best, reference):
-        catalyst = gap(worst, choice.baseline)
     known = {
         "case": case,
         "untold": untold(summary.checks),
@@ -271,8 +243,6 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "nearest": min(others, key=summary.leak, default=None),
         "ties": [recipe(choice.rows[tie]) for tie in choice.ties],
         "hides": hiding is not None and hiding.word == HIDES,
-        "cheaper": _cheaper(summary, choice) if best is not None else None,
-        "worst": worst if catalyst is not None and catalyst.word == LEAKS_MORE else None,
         "met": {recipe(row): str(summary.cells[row]["attack"]) for row in rows} if len(summary.attacks) > 1 else {},
         "recipe": recipe,
         "value_text": summary.value_text,
@@ -292,21 +262,9 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
 _FUNCTIONS = (count, difference, inverts_nothing, is_kept, listing, metric_of, points, standing)
 WORDS = {one.__name__: one for one in _FUNCTIONS} | {
     "ACCURACY": ACCURACY,
-    "CHEAP": CHEAP,
     "HIDES": HIDES,
     "WORDING": WORDING,
 }
-
-
-def _cheaper(summary: Summary, choice: Decision) -> int | None:
-    """The row of the best recipe that costs little accuracy, where the chosen one costs much and no floor is set."""
-    accuracy, reference = summary.frame["test_acc"], choice.reference
-    if reference is None or summary.min_test_acc is not None or choice.seeds < LEAST_SEEDS:
-        return None
-    floor = accuracy[reference] - CHEAP
-    near = [row for row in choice.rows.values() if accuracy[row] >= floor]
-    best = min(near, key=summary.leak, default=reference)
-    return None if accuracy[choice.best] >= floor or best == reference else best
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

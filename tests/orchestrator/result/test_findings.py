@@ -31,7 +31,7 @@ def sweep(leaks, *, seeds=3, accs=None, noise=0.02, drift=0.0, metric="embedder_
 
 def said(data):
     found = find(data, summarise(data))
-    return ascii_text(" ".join(found["answer"])), ascii_text(" ".join((*found["more"], *found["cautions"])))
+    return ascii_text(" ".join(found["answer"])), ascii_text(" ".join(found["cautions"]))
 
 
 def test_a_clear_case_is_called_clear():
@@ -43,7 +43,6 @@ def test_a_clear_case_is_called_clear():
     assert "At n = 3 seeds and 30 classes it reduces the leak (p < 0.001, corrected for 2 comparisons)." in answer
     assert "probability that alpha -0.2 is the best of the 3 is above 99 %; it leaks less than each" in answer
     assert "inconclusive" not in answer.split("The difference in")[0]
-    assert "Alpha 0.1 leaks more than alpha 0: 55" in more and "(reduction -1" in more
     assert "The smallest of 3 noisy numbers tends to be too small" in more
 
 
@@ -160,7 +159,7 @@ def test_where_no_recipe_has_met_every_attack_failures_and_collapses_are_still_t
     ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA, Axis(key="attack_name", role="attack")))
     found = find(data, summarise(data))
-    assert decide(summarise(data)).rows == {} and len(found["answer"]) == 1 and found["more"] == ()
+    assert decide(summarise(data)).rows == {} and len(found["answer"]) == 1
     assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found["answer"][0]) and found["incomplete"]
     cautions = ascii_text(" ".join(found["cautions"]))
     assert "Of 12 trials, 4 failed" in cautions and "8 collapsed" in cautions
@@ -199,15 +198,15 @@ def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
     [
         (
             {"plain": (0.39, 0.4, 0.41), "a": (0.3, 0.35, 0.4), "b": (0.89, 0.9, 0.91)},
-            "Robust accuracy lies between 35.0 % (a) and 90.0 % (b); b is higher than plain (40.0 %).",
+            "Robust accuracy lies between 35.0 % (a) and 90.0 % (b).",
         ),
         (
             {"plain": (0.39, 0.4, 0.41), "a": (0.3, 0.35, 0.4)},
-            "lies between 35.0 % (a) and 40.0 % (plain); every recipe is inconclusive against plain (40.0 %).",
+            "lies between 35.0 % (a) and 40.0 % (plain).",
         ),
         (
             {"plain": (0.4, 0.4), "a": (0.4, 0.4)},
-            "is 40.0 % under every recipe; every recipe is inconclusive against plain (40.0 %).",
+            "is 40.0 % under every recipe.",
         ),
         ({"plain": (None, None), "a": (0.4, 0.4), "b": (0.3, 0.3)}, "lies between 30.0 % (b) and 40.0 % (a)."),
         ({"plain": (None, None)}, "(2 of 2 trials done)."),
