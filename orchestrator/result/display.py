@@ -159,11 +159,8 @@ NOTHING_LESS = 1e-9
 """Smaller differences of means, with their intervals, count as 0: they come from rounding."""
 
 MANY = 12
-"""Recipes up to which figures name and show all; with more, only the baseline and the recipes on the front."""
+"""Recipes up to which figures name and show all, and show pictures of; with more, those that the decision is about."""
 
-
-SIDE = 12
-"""The most recipes that get a column of pictures."""
 
 LONG = 34
 """Number of letters from which a figure writes a recipe's name in two lines."""
@@ -256,17 +253,17 @@ def as_gap(key: str, of: LeakComparison | None) -> dict[str, Any]:
 GAP = ("_gap", "_gap_low", "_gap_high", "_word")
 
 
-def chosen_recipes(summary: Summary) -> list[str]:
-    """The chosen recipe, its runners-up, the frontier and the baseline, by rising leak; at most `SIDE` recipes."""
+def by_concern(summary: Summary, most: int) -> list[str]:
+    """The compared recipes by rising leak; of more than `most` those that the decision is about: the choice and the
+    baseline first, then the frontier, then what may leak as little, then others that are accurate enough."""
     evidence = summary.compared
-    ranked = sorted(evidence.compared, key=lambda recipe: evidence.sign * evidence.mean(recipe))
-    choice = evidence.recommendation
-    if len(ranked) <= SIDE:
-        return ranked
-    first = {choice.best, summary.baseline_recipe}
-    wanted = first | {*choice.runners_up, *decide(summary).front}
-    chosen = sorted((recipe for recipe in ranked if recipe in wanted), key=lambda recipe: recipe not in first)[:SIDE]
-    return [recipe for recipe in ranked if recipe in chosen]
+    choice, ranked = (
+        evidence.recommendation,
+        sorted(evidence.values, key=lambda one: evidence.sign * evidence.mean(one)),
+    )
+    parts = ((choice.best, summary.baseline_recipe), decide(summary).front, choice.runners_up, choice.allowed)
+    kept = sorted(ranked, key=lambda recipe: [recipe not in part for part in parts])[:most]
+    return [recipe for recipe in ranked if recipe in kept]
 
 
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed", "membership_auc")
@@ -383,8 +380,8 @@ def screen_facts(summary: Summary) -> dict[str, Any]:
     if summary.primary and summary.primary not in judges:
         judges.insert(0, summary.primary)
     pictured = summary.recipes
-    if len(pictured) > SIDE and summary.evidence is not None:
-        pictured = chosen_recipes(summary) if summary.evidence.pairs else pictured[:SIDE]
+    if len(pictured) > MANY and summary.evidence is not None:
+        pictured = by_concern(summary, MANY)
     spec = first_measured(summary)
     return {
         "metrics": summary.measured,
@@ -406,11 +403,7 @@ def first_measured(summary: Summary) -> Metric | None:
 
 
 def first_rows(summary: Summary) -> Sequence[int]:
-    """The rows of the first screen, by rising leak: recipes that the decision is about, under their worst attacks.
-
-    Where there is no room for all, the choice and the baseline come first, then the frontier, then what may leak as
-    little, then others that are accurate enough.
-    """
+    """The rows of the first screen, by rising leak: recipes that the decision is about, under their worst attacks."""
     evidence = None if summary.by_setting else summary.evidence
     if evidence is None:
         spec = first_measured(summary)
@@ -419,10 +412,4 @@ def first_rows(summary: Summary) -> Sequence[int]:
         else:  # nothing tells the attacks on a recipe apart yet
             rows = summary.frame if summary.by_setting else summary.frame.drop_duplicates("recipe")
         return list(rows.index[: 2 * SHORT])
-    few = len(evidence.rows) <= SHORT or not evidence.pairs
-    chosen = list(evidence.rows) if few else chosen_recipes(summary)
-    choice = evidence.recommendation
-    first = (choice.best, summary.baseline_recipe)
-    by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)
-    rows_kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
-    return [evidence.rows[recipe] for recipe in chosen if recipe in rows_kept]
+    return [evidence.rows[recipe] for recipe in by_concern(summary, SHORT)]
