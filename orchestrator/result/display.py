@@ -257,10 +257,8 @@ def by_concern(summary: Summary, most: int) -> list[str]:
     """The compared recipes by rising leak; of more than `most` those that the decision is about: the choice and the
     baseline first, then the frontier, then what may leak as little, then others that are accurate enough."""
     evidence = summary.compared
-    choice, ranked = (
-        evidence.recommendation,
-        sorted(evidence.values, key=lambda one: evidence.sign * evidence.mean(one)),
-    )
+    choice = evidence.recommendation
+    ranked = sorted(evidence.values, key=lambda recipe: evidence.sign * evidence.mean(recipe))
     parts = ((choice.best, summary.baseline_recipe), decide(summary).front, choice.runners_up, choice.allowed)
     kept = sorted(ranked, key=lambda recipe: [recipe not in part for part in parts])[:most]
     return [recipe for recipe in ranked if recipe in kept]

@@ -381,40 +381,25 @@ Leaks = dict[str, np.ndarray]
 """Attack -> leak [seeds, classes]; a larger value is a larger leak."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReauditSummary:
-    """The comparison of the first audit with the fresh one.
-
-    Attributes:
-        recipes: Recipe -> its first against its fresh leak, in the metric's unit, under its strongest attack. Intervals
-            are simultaneous and account for the choice of the attack.
-        seeds: The fresh seeds.
-    """
-
-    recipes: dict[str, Reaudit]
-    seeds: tuple[int, ...]
+Fresh = dict[str, Reaudit]
+"""Recipe -> its first against its fresh leak, in the metric's unit, under its strongest attack. Intervals are
+simultaneous and account for the choice of the attack."""
 
 
 @lru_cache(maxsize=2)
-def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
-    """Compare the recipes audited again; None without any finished second audit."""
+def check_reaudit(data: ReportData, summary: Summary) -> tuple[Fresh, tuple[int, ...]]:
+    """The recipes that were audited again, and the fresh seeds; empty without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
-        return None
+        return {}, ()
     again = summarise(replace(data, results=data.fresh, fresh=None, search=None, paper=None))
     pairs = _pairs(summary, again, summary.deciding) if summary.deciding in again.measured else {}
-    if not pairs:
-        return None
-    recipes = {recipe: reaudit(*pair, among=len(pairs), level=LEVEL) for recipe, pair in pairs.items()}
-    turn = summary.spec.sign < 0
-    return ReauditSummary(
-        recipes={recipe: audit.turned if turn else audit for recipe, audit in recipes.items()},
-        seeds=again.cases(summary.deciding).seeds,
-    )
+    audits = {recipe: reaudit(*pair, among=len(pairs), level=LEVEL) for recipe, pair in pairs.items()}
+    fresh = {recipe: audit.turned if summary.spec.sign < 0 else audit for recipe, audit in audits.items()}
+    return fresh, again.cases(summary.deciding).seeds if fresh else ()
 
 
-def fresh_columns(summary: Summary, check: ReauditSummary | None, recipe: str) -> dict[str, Any]:
+def fresh_columns(summary: Summary, audit: Reaudit | None) -> dict[str, Any]:
     """The second audit of a recipe as columns; nulls where it was not audited again."""
-    audit = None if check is None else check.recipes.get(recipe)
     if audit is None:
         return dict.fromkeys(FRESH)
     said = (audit.selected, audit.fresh, audit.bias, audit.low, audit.high, meaning(summary, audit))
@@ -426,12 +411,12 @@ FRESH = ("first", "fresh", "fresh_bias", "fresh_low", "fresh_high", "fresh_word"
 
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
-    check, spec, best = check_reaudit(data, summary), summary.spec, summary.compared.recommendation.best
-    if check is None or best not in check.recipes:
+    spec, best = summary.spec, summary.compared.recommendation.best
+    audit = check_reaudit(data, summary)[0].get(str(best))
+    if audit is None:
         return ()
-    audit = check.recipes[best]
     return (
-        f"Checked again: {start(named(best))} leaks {number(spec, audit.fresh)} with fresh seeds, "
+        f"Checked again: {start(named(str(best)))} leaks {number(spec, audit.fresh)} with fresh seeds, "
         f"{number(spec, audit.selected)} when it was chosen: "
         f"{difference(spec, audit.bias, audit.low, audit.high)}, {meaning(summary, audit)}.",
     )

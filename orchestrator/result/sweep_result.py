@@ -46,7 +46,7 @@ from smoothsweep.orchestrator.result.leaks import (
 from smoothsweep.orchestrator.result.published import paper_comparison, published_sentences
 from smoothsweep.orchestrator.result.searches import marks, search_sentences
 from smoothsweep.orchestrator.result.standing import (
-    ReauditSummary,
+    Fresh,
     check_reaudit,
     fresh_columns,
     look_sentences,
@@ -135,11 +135,12 @@ class SweepResult:
 def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
     """The result, from rows of trials. summary: their cells, where the caller has them."""
     summary = summary or summarise(data)
-    choice, published, checked = decide(summary), paper_comparison(data, summary), check_reaudit(data, summary)
+    choice, published = decide(summary), paper_comparison(data, summary)
+    fresh, fresh_seeds = check_reaudit(data, summary)
     members = membership_frame(data, summary)
     defended, settings = defense_frame(data, summary)
     frames = {
-        "recipes": recipe_frame(summary, checked),
+        "recipes": recipe_frame(summary, fresh),
         "attacks": attack_frame(summary),
         "judges": _judge_frame(summary),
         "people": _people_frame(summary),
@@ -155,7 +156,7 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
         facts={
             **_facts(data, summary, choice),
             **screen_facts(summary),
-            "fresh_seeds": () if checked is None else checked.seeds,
+            "fresh_seeds": fresh_seeds,
             "settings": settings,
             "advantage": advantage_panels(summary),
             "published": published,
@@ -169,7 +170,7 @@ def result_of(data: ReportData, summary: Summary | None = None) -> SweepResult:
     )
 
 
-def recipe_frame(summary: Summary, fresh: ReauditSummary | None = None) -> pd.DataFrame:
+def recipe_frame(summary: Summary, fresh: Fresh | None = None) -> pd.DataFrame:
     """The frame `recipes`, in the order of the sweep. fresh: the second audit."""
     choice, numbers = decide(summary), numbers_of(summary)
     probable = {} if summary.evidence is None else summary.evidence.recommendation.probability_best or {}
@@ -194,7 +195,7 @@ def recipe_frame(summary: Summary, fresh: ReauditSummary | None = None) -> pd.Da
                 "probability_best": probable.get(recipe),
                 "number": numbers.get(recipe),
                 **family_columns(summary, recipe),
-                **fresh_columns(summary, fresh, recipe),
+                **fresh_columns(summary, (fresh or {}).get(recipe)),
                 **_metrics(summary, cell, recipe, worst),
             }
         )

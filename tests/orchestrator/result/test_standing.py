@@ -216,16 +216,16 @@ def audited(first, later, **changes):
 def test_the_bias_is_fresh_minus_first_paired_by_class():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.26, -0.1: 0.36})
     summary, table = summarise(data), data.per_class.set_index(["trial", "class"])["embedder_acc1"]
-    found = check_reaudit(data, summary)
-    assert found.seeds == (101, 102) and len(found.recipes) == 2
+    found, seeds = check_reaudit(data, summary)
+    assert seeds == (101, 102) and len(found) == 2
 
     def matrix(results, alpha):
         return {"": np.stack([table[trial] for trial in results.loc[results["alpha"] == alpha, "trial"]])}
 
     pairs = [[matrix(results, alpha) for results in (data.results, data.fresh)] for alpha in (-0.2, -0.1)]
     expected = [reaudit(*pair, among=2) for pair in pairs]
-    assert vars(found.recipes[recipe_label(summary.axes, {"alpha": -0.2})]) == pytest.approx(vars(expected[0]))
-    bias = [audit.bias for audit in found.recipes.values()]
+    assert vars(found[recipe_label(summary.axes, {"alpha": -0.2})]) == pytest.approx(vars(expected[0]))
+    bias = [audit.bias for audit in found.values()]
     assert bias == pytest.approx([audit.bias for audit in expected]) and np.mean(bias) == pytest.approx(0.06, abs=0.02)
 
 
@@ -242,14 +242,13 @@ def test_without_a_second_audit_there_is_no_section():
     for changes in ({"fresh": None}, {"fresh": data.fresh.assign(status="missing")}):
         without = ReportData(**{**vars(data), **changes})
         summary = summarise(without)
-        assert check_reaudit(without, summary) is None and part("fresh", without, result_of(without, summary)) == ""
+        assert check_reaudit(without, summary) == ({}, ()) and part("fresh", without, result_of(without, summary)) == ""
 
 
 def test_values_without_classes_and_a_single_seed_cannot_tell():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.3}, per_class=None)
     one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
     summary = summarise(one)
-    found = check_reaudit(one, summary)
-    (result,) = found.recipes.values()
+    (result,) = check_reaudit(one, summary)[0].values()
     assert result.low is None and result.verdict == "inconclusive"
     assert "inconclusive: one seed" in fresh_answer(one, summary)[0]
