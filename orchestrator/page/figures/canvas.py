@@ -368,9 +368,6 @@ def write_names(
             axes.annotate("", at, (across, up), textcoords="offset points", arrowprops=leader)
 
 
-# Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
-COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))
-WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
 BASELINE = ("#4a4a4a", "#cfcfcf")
 REST = ("#8f8b82", "#8a877f")
 _LIGHT = """#0072b2 #c4500a #00805f #9a4f84 #8a6d00 #5a4fb0 #7a3b2e #3d7a2a #b0206a #1f6f78 #647700 #3b4a8c #8c4a00
@@ -413,49 +410,14 @@ class Colours:
 
 
 def assign(result: SweepResult) -> Colours:
-    """A diverging scale where one number separates the recipes and one is the baseline; a colour for each defense
-    where they are several; else a palette."""
-    recipes = result.recipes
-    if recipes["number"].notna().any():
-        numbers = recipes.sort_values("number", kind="stable")[["recipe", "number"]]
-        return Colours(pairs=_diverging([*numbers.itertuples(index=False, name=None)], result.facts["baseline"]))
-    several = len({*recipes["family"].dropna()} - {NONE}) > 1
-    return Colours(pairs=_by_family(result) if several else _categorical(result))
-
-
-def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:
-    centre = next(value for recipe, value in ordered if recipe == baseline)
-    below = [recipe for recipe, value in ordered if value < centre][::-1]
-    above = [recipe for recipe, value in ordered if value > centre]
-    pairs = {recipe: BASELINE for recipe, _ in ordered}
-    for side, ramp in ((below, COOL), (above, WARM)):
-        for rank, recipe in enumerate(side, start=1):
-            light, dark = (_mix(*ends, rank / len(side)) for ends in zip(*ramp, strict=True))
-            pairs[recipe] = light, dark
-    return pairs
-
-
-def _categorical(result: SweepResult) -> dict[str, Pair]:
-    """A colour each; where there are too many recipes, one for those on the front and grey for the rest."""
-    baseline = result.facts["baseline"]
-    others = [recipe for recipe in result.recipes["recipe"] if recipe != baseline]
-    pairs = dict.fromkeys(others, REST)
-    if len(others) > len(CATEGORIES):
-        others = [recipe for recipe in others if recipe in result.facts["front"]]
-    pairs |= {recipe: CATEGORIES[index % len(CATEGORIES)] for index, recipe in enumerate(others)}
-    return pairs if baseline is None else pairs | {baseline: BASELINE}
-
-
-def _by_family(result: SweepResult) -> dict[str, Pair]:
-    """Recipes of one defense in one colour: their places and names tell them apart."""
-    pairs = {}
-    for row in rows_of(result.recipes):
-        own = REST if row["family"] is None else BASELINE
-        place, is_baseline = row["family_place"], row["recipe"] == result.facts["baseline"]
-        pairs[row["recipe"]] = own if place is None or is_baseline else FAMILIES[int(place) % len(FAMILIES)]
-    return pairs
-
-
-def _mix(start: str, end: str, share: float) -> str:
-    pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+    """A colour for each defense where they are several, else for each recipe, of too many for those on the front."""
+    facts, rows, pairs = result.facts, rows_of(result.recipes), dict[str, Pair]()
+    several = len({row["family"] for row in rows} - {None, NONE}) > 1
+    others = [row["recipe"] for row in rows if row["recipe"] != facts["baseline"]]
+    shown = others if len(others) <= len(CATEGORIES) else [recipe for recipe in others if recipe in facts["front"]]
+    for row in rows:
+        recipe, family = row["recipe"], row["family"]
+        is_plain = recipe == facts["baseline"] or (several and family == NONE)
+        place = row["family_place"] if several else shown.index(recipe) if recipe in shown else None
+        pairs[recipe] = BASELINE if is_plain else REST if place is None else FAMILIES[int(place) % len(FAMILIES)]
+    return Colours(pairs=pairs)
