@@ -269,7 +269,7 @@ def read_origin(path: Path) -> Origin:
         raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
 
 
-FORMATS = """number interval estimate signed signed_interval duration count listing difference gap_in_row seeds"""
+FORMATS = """number interval estimate signed signed_interval duration count listing named difference gap_in_row seeds"""
 """Filters that format numbers, from `result.format`."""
 
 FLAG = re.compile(r"--[a-z][a-z-]*(?: \d[\d.]*(?![\w.]))?")
