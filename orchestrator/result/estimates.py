@@ -297,11 +297,6 @@ class Evidence:
         return next(iter(self.values.values())).shape[1] if self.by_class else None
 
     @property
-    def compared(self) -> tuple[str, ...]:
-        """The recipes that are compared pairwise: all that share the seeds."""
-        return tuple(self.comparisons.means) if self.comparisons else ()
-
-    @property
     def pairs(self) -> int:
         """How many comparisons the correction counts."""
         return len(self._by_pair)

@@ -57,12 +57,12 @@ def ascii_text(text: str) -> str:
     return text
 
 
-def significant(value: float, digits: int = 3) -> str:
+def significant(value: float) -> str:
     """`value` to three digits but no more than three decimals, unless it would look like 0; never in powers of ten."""
     if value == 0:
         return "0"
     power = math.floor(math.log10(abs(value)))
-    decimals = min(3, max(0, digits - 1 - power))
+    decimals = min(3, max(0, 2 - power))
     if round(abs(value), decimals) == 0:
         decimals = min(-power, 9)
     return minus(f"{value:,.{decimals}f}")

@@ -214,7 +214,7 @@ def test_the_accuracy_asked_for_and_the_baseline():
     found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").evidence_by(METRIC)
     assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
     # The less accurate are compared too: tables print their differences.
-    assert set(found.compared) == set(accs) and found.pairs == 3
+    assert set(found.values) == set(accs) and found.pairs == 3
     assert found.against("good", "base").verdict == "lower"
     nobody = cells(frame, samples, min_test_acc=0.99).evidence_by(METRIC)
     assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
