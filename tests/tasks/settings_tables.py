@@ -115,6 +115,17 @@ BREP_MI = {
     "robust_views": {"result": "robust", "robust_views": 2},
 }
 
+PLG_GAN_SETTINGS = {
+    **{"steps": 2, "critic_steps": 2, "batch_size": 4, "lr": 2e-4, "betas": [0.0, 0.9], "inversion_weight": 0.2},
+    **{"loss": "max_margin", "seed": 46, "z_dim": 4, "width": 2},
+}
+"""Of two steps: the first of Adam looks the same whatever its averages."""
+PLG_GAN = {
+    **of_settings(PLG_GAN_SETTINGS, steps=3, critic_steps=1, batch_size=3, lr=0.01, betas=[0.5, 0.9], z_dim=5),
+    **of_settings(PLG_GAN_SETTINGS, inversion_weight=1.0, loss="cross_entropy", width=3, seed=47),
+}
+PLG_MI = each(steps=3, lr=0.2, loss="cross_entropy", selected=2, seed=[9, 2], protocol="paper", classes=[0])
+
 PRIVATE = each(identities=4, train_per_class=3, test_per_class=2, size=24, spread=0.9, seed=1, samples_per_class=1)
 LABELLED = {
     **each(size=24, crop="stretch", test_fraction=0.5, split_seed=2, largest_classes=2, bits=12, samples_per_class=2),

@@ -1,14 +1,11 @@
 """Attacks as stages: pools, classes, parts, latents and images, targets that select."""
 
-import hashlib
 import json
-import math
 import shutil
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -16,11 +13,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torchvision.transforms import functional as tvf
 
 from smoothsweep.core.attacks.gan_networks import ConditionalGenerator, with_class
-from smoothsweep.core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
-from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.registry import ATTACKS, save_network
 from smoothsweep.core.attacks.shared.base import Attack, Reconstructions
 from smoothsweep.core.attacks.training_settings import ConditionalConfig
@@ -29,7 +23,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.registry import save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.seeds import generator
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks import reconstructions
@@ -43,8 +36,6 @@ from tests.tasks.settings_tables import made
 
 CLASSES, POOL, CANDIDATES, SELECTED, REPEATS = 3, 16, 5, 3, 4
 STEPS, LR, BETAS, BATCH = 3, 0.05, (0.1, 0.1), 2
-SEED = int.from_bytes(hashlib.sha256(b"[9, 1]").digest()[:7], "big")  # the attack's seed and the trial's
-OPTIMISED, SELECTING = CropRule(scale=(0.9, 1.0)), CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)
 
 
 def synthesised(prior, w):
@@ -57,121 +48,10 @@ def shown(images):
     return F.interpolate(images[:, :, 2:30, 2:30], size=(32, 32), mode="bilinear", align_corners=False, antialias=True)
 
 
-def target_of(pipeline):
-    return load_classifier(pipeline.folder("target"), pipeline.config("target"), "cpu")
-
-
-def cropped(images, rule, protocol, count, rows, *key):
-    """Under paper one box of whole pixels for all, cut by torchvision; under clean a box for each of the candidates."""
-    if protocol == "clean":
-        return apply_crops(images, draw_crop_per_image(rule, count, 32, 32, generator(*key)).of(rows), 32)
-    box = draw_shared_crop(rule, count, 32, 32, generator(*key))
-    place = [int(value) for value in (box.top, box.left, box.height, box.width)]
-    images = tvf.resized_crop(images, *place, [32, 32], antialias=True)
-    return images.flip(3) if box.mirror else images
-
-
-def poincare(logits, target_class, xi=1e-4):
-    logits = logits.double()
-    u = logits / logits.abs().sum(1, keepdim=True)
-    v = torch.zeros_like(u)
-    v[:, target_class] = 1 - xi
-    gap = (1 - u.square().sum(1)) * (1 - v.square().sum(1))
-    return torch.arccosh(1 + 2 * (u - v).square().sum(1) / gap)
-
-
-def descended(prior, target, w, target_class, protocol):
-    """Adam of the attack on w [5, 1, 12]; the last iterates, the losses [3, 5] and the image gradients [3, 5, ...]."""
-    found, losses, gradients = [], [], []
-    for batch, start in enumerate(range(0, CANDIDATES, BATCH)):
-        rows = slice(start, min(start + BATCH, CANDIDATES))
-        key = (SEED, target_class, "optimise", *([batch] if protocol == "paper" else []))
-        latent, mean, square = w[rows].clone(), 0.0, 0.0
-        batch_losses, batch_gradients = [], []
-        for step in range(STEPS):
-            latent = latent.detach().requires_grad_(True)
-            seen = shown(synthesised(prior, latent))
-            views = cropped(seen, OPTIMISED, protocol, CANDIDATES, rows, *key, step)
-            loss = poincare(target(views), target_class)
-            whole = loss.mean() if protocol == "paper" else loss.sum()
-            gradient, at_image = torch.autograd.grad(whole, [latent, seen])
-            mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
-            square = BETAS[1] * square + (1 - BETAS[1]) * gradient**2
-            first, second = mean / (1 - BETAS[0] ** (step + 1)), square / (1 - BETAS[1] ** (step + 1))
-            latent = latent - LR * first / (second.sqrt() + 1e-8)
-            batch_losses.append(loss.detach())
-            batch_gradients.append(at_image)
-        found.append(latent.detach())
-        losses.append(torch.stack(batch_losses))
-        gradients.append(torch.stack(batch_gradients))
-    return torch.cat(found), torch.cat(losses, 1), torch.cat(gradients, 1)
-
-
-def scores_of(prior, target, w, target_class, protocol):
-    seen, total = shown(synthesised(prior, w)), torch.zeros(len(w))
-    for repeat in range(REPEATS):
-        views = cropped(seen, SELECTING, protocol, len(w), slice(None), SEED, target_class, "select", repeat)
-        total += target(views).softmax(1)[:, target_class]
-    return total / REPEATS
-
-
-def test_the_pool_is_the_priors_images_of_seeded_latents(pipeline):
-    prior, pool = pipeline.tensors("attack.prior", "weights"), pipeline.tensors("attack.pool", "w")
-    w = 0.7 * torch.from_numpy(np.random.RandomState(11).randn(POOL, 12)).float()[:, None]
-    torch.testing.assert_close(pool["w"], w)
-    images = shown(synthesised(prior, w).clamp(-1, 1))
-    torch.testing.assert_close(pipeline.tensors("attack.pool", "images")["images"], images, rtol=1e-4, atol=1e-4)
-    assert pipeline.metrics("attack.pool") == {"pool_size": POOL, "rows_halved": 0}
-
-
-@torch.no_grad()
-def test_confidences_are_the_means_over_image_and_mirror(pipeline):
-    target, images = target_of(pipeline), pipeline.tensors("attack.pool", "images")["images"]
-    expected = (target(images).softmax(1) + target(images.flip(3)).softmax(1)) / 2
-    found = pipeline.tensors("attack.candidates", "confidences")["confidences"]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    assert pipeline.metrics("attack.candidates")["queries"] == 2 * POOL
-
-
-def test_every_class_is_descended_and_selected_as_the_method_says(pipeline):
-    protocol = pipeline.config("attack")["protocol"]
-    prior, target = pipeline.tensors("attack.prior", "weights"), target_of(pipeline)
-    pool, confidences = (
-        pipeline.tensors("attack.pool", "w")["w"],
-        pipeline.tensors("attack.candidates", "confidences")["confidences"],
-    )
-    made, curves = pipeline.tensors("attack", "reconstructions"), pipeline.tensors("attack", "curves")["loss"]
-    rows = pd.read_parquet(pipeline.folder("attack") / "rows.parquet")
-    assert made["labels"].tolist() == [c for c in range(CLASSES) for _ in range(SELECTED)]
-    assert rows["class"].tolist() == list(range(CLASSES)) and rows["num_frozen"].tolist() == [0.0] * CLASSES
-    for target_class in range(CLASSES):
-        index = confidences[:, target_class].argsort(descending=True)[:CANDIDATES]
-        w, losses, gradients = descended(prior, target, pool[index], target_class, protocol)
-        torch.testing.assert_close(curves[target_class].double(), losses.mean(1), rtol=1e-3, atol=1e-3)
-        scores = scores_of(prior, target, w, target_class, protocol)
-        order = scores.argsort(descending=True)[:SELECTED]
-        mine = made["labels"] == target_class
-        torch.testing.assert_close(made["w"][mine], w[order], rtol=1e-3, atol=2e-3)
-        torch.testing.assert_close(made["scores"][mine], scores[order], rtol=1e-3, atol=1e-4)
-        assert made["pool_index"][mine].tolist() == index[order].tolist()
-        row = rows.iloc[target_class]
-        assert row["loss_first"] == pytest.approx(losses[0].mean().item(), abs=1e-3)
-        assert row["loss_last"] == pytest.approx(losses[-1].mean().item(), abs=1e-3)
-        cosine = F.cosine_similarity(gradients[1:].flatten(2), gradients[:-1].flatten(2), dim=2).mean().item()
-        assert row["gradient_cosine"] == pytest.approx(cosine, abs=0.01)
-
-
-def test_the_attack_reports_the_means_over_its_rows(pipeline):
-    metrics, rows = pipeline.metrics("attack"), pd.read_parquet(pipeline.folder("attack") / "rows.parquet")
-    scores = pipeline.tensors("attack", "reconstructions")["scores"]
-    assert metrics["target_conf"] == pytest.approx(scores.mean().item())
-    assert metrics["gradient_cosine"] == pytest.approx(rows["gradient_cosine"].mean()) and metrics["num_frozen"] == 0
-    assert math.isfinite(metrics["gradient_cosine"]) and scores.std() > 0
-
-
-def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_elsewhere(clean, tmp_path, monkeypatch):
-    monkeypatch.setattr(PlugAndPlay, "side_by_side", lambda attack, device: 1)
-    config, inputs = clean.config("attack"), clean.inputs("attack")
+def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_elsewhere(clean, tmp_path):
+    config, inputs = {**clean.config("attack"), "average": {"views": 1}}, clean.inputs("attack")  # one by one
+    (tmp_path / "calm").mkdir()
+    invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path / "calm"))
     asked = iter([False, True])
     with ask_machine_leaving(lambda: next(asked)), pytest.raises(MachineLeaving):
         invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
@@ -179,8 +59,8 @@ def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_
     made = first.stat().st_mtime_ns
     invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
     assert first.stat().st_mtime_ns == made
-    found = [load_file(path)["row.w"] for path in sorted((tmp_path / "classes").iterdir())]
-    assert torch.equal(torch.cat(found), clean.tensors("attack", "reconstructions")["w"])
+    found, calm = (sorted((place / "classes").iterdir()) for place in (tmp_path, tmp_path / "calm"))
+    assert [load_file(path)["row.w"].tolist() for path in found] == [load_file(path)["row.w"].tolist() for path in calm]
 
 
 @given(
@@ -214,25 +94,6 @@ def test_a_class_that_the_data_do_not_have_is_refused():
         classes_of_stage({"classes": [0, 4]}, 4)
 
 
-@pytest.mark.parametrize(
-    ("count", "together", "devices", "per_task", "sizes"),
-    [
-        (16, 1, 2, None, [2] * 8),
-        (17, 1, 2, None, [3] * 5 + [2]),
-        (3, 1, 4, None, [1] * 3),
-        (16, 2, 1, None, [4] * 4),
-        (4, 1, 0, None, [1] * 4),
-        (7, 1, 2, 3, [3, 3, 1]),
-        (8, 4, 9, 1, [4, 4]),
-        (12, 4, 9, 8, [8, 4]),
-        (0, 1, 3, None, []),
-    ],
-)
-def test_groups_are_as_large_as_they_are_said_to_be(count, together, devices, per_task, sizes):
-    cut = groups(batches(list(range(count)), together), devices=devices, per_task=per_task)
-    assert [len(group) for group in cut] == sizes
-
-
 def folder(work, queries):
     return WorkFolder(TaskContext(work=work), SimpleNamespace(queries=queries))
 
@@ -252,11 +113,6 @@ def test_what_was_shown_before_a_state_counts_with_what_is_shown_after_it(tmp_pa
     second.keep_state({"step": 4})
     third = folder(tmp_path, 0)
     assert third.last_state() == {"step": 4} and third.queries == 37
-
-
-def test_a_state_that_was_not_read_is_not_counted(tmp_path):
-    folder(tmp_path, 30).keep_state({})
-    assert folder(tmp_path, 5).queries == 5
 
 
 def test_a_part_leaves_with_its_machine_once_its_state_is_kept(tmp_path):
@@ -299,19 +155,6 @@ def left(clean, tmp_path_factory):
     metrics = made("attack", ATTACK, inputs, folder / "attack")
     (folder / "attack" / "names.json").write_text((clean.folder("target") / "names.json").read_text())
     return folder / "attack", inputs, metrics
-
-
-def test_images_lie_beside_the_latents_in_their_order(left):
-    folder, _, metrics = left
-    found, kept = load_tensors(folder / "reconstructions.safetensors"), load_tensors(folder / "images.safetensors")
-    assert kept["images"].shape == (ROWS, 3, 28, 28) and kept["images"].dtype == torch.float16
-    assert torch.equal(kept["labels"], found["labels"]) and found["labels"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
-    assert "images" not in found and found["w"].shape == (ROWS, 1, 8)
-    assert load_tensors(folder / "curves.safetensors")["loss"].shape == (3, 4)
-    rows = pd.read_parquet(folder / "rows.parquet")
-    assert rows["queries"].tolist() == [4 * (2 + 2 + 2 * 2)] * 3 and metrics["queries"] == 32
-    assert set(rows["chosen_stage"]) <= {0.0, 1.0}
-    assert metrics["chosen_stage"] == pytest.approx(rows["chosen_stage"].mean())
 
 
 def test_the_reconstructions_are_what_the_attack_has_left(left, tmp_path):
@@ -371,41 +214,6 @@ def test_an_attack_without_latents_leaves_images_alone(shades, tmp_path):
     assert images["images"][:, 0, 0, 0].tolist() == expected
 
 
-def synthesised_of_reconstructions(pipeline):
-    """The central 28 of 32 pixels of every reconstruction, unclipped; and the labels."""
-    prior, made = pipeline.tensors("loot.prior", "weights"), pipeline.tensors("attack", "reconstructions")
-    images = prior["mean"] + ((made["w"][:, 0] * prior["std"]) @ prior["components"]).view(-1, 3, 32, 32)
-    assert len(made["labels"].unique()) == 3 and len(torch.unique(made["w"], dim=0)) == len(made["w"])
-    return images[:, :, 2:30, 2:30], made["labels"]
-
-
-def resized(images, side):
-    return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)
-
-
-def test_clean_reconstructions_are_the_cropped_image_in_bytes_under_its_own_label(clean):
-    images, labels = synthesised_of_reconstructions(clean)
-    reconstructions = reconstructed_images(clean.folder("loot"), 32)
-    expected = ((images.clamp(-1, 1) + 1) * 127.5).round()
-    assert (
-        reconstructions["images"].dtype == torch.uint8
-        and (reconstructions["images"].float() - expected).abs().max() <= 1
-    )
-    assert ((reconstructions["images"].float() - expected) != 0).float().mean() < 0.001  # of rounding
-    assert torch.equal(reconstructions["labels"], labels)
-    assert clean.metrics("loot") == {"num_images": len(labels), "rows_halved": 0}
-
-
-def test_paper_reconstructions_are_the_unclipped_image_at_every_judges_size_under_its_own_label(paper):
-    images, labels = synthesised_of_reconstructions(paper)
-    names = sorted(path.name for path in paper.folder("loot").glob("*.safetensors"))
-    assert names == ["images.safetensors", "images_32.safetensors"]  # the embedder resizes by itself
-    for size, side in ((None, 28), (32, 32)):
-        reconstructions = reconstructed_images(paper.folder("loot"), size)
-        assert reconstructions["images"].dtype == torch.float16 and torch.equal(reconstructions["labels"], labels)
-        torch.testing.assert_close(reconstructions["images"].float(), resized(images, side), rtol=1e-3, atol=2e-3)
-
-
 def test_reconstructions_of_a_parts_own_generator_are_what_that_generator_makes_of_the_latents(tmp_path):
     """Also where tanh stands for [0, 1]: what a judge gets is in [-1, 1], and unclipped under paper."""
     config = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2, output="unit")
@@ -429,15 +237,16 @@ def test_reconstructions_of_a_parts_own_generator_are_what_that_generator_makes_
     torch.testing.assert_close(found["images"].float(), expected, rtol=1e-3, atol=2e-3)
 
 
-def test_more_images_than_a_batch_lie_in_the_order_of_the_latents(clean, tmp_path, monkeypatch):
-    monkeypatch.setattr(reconstructions, "BATCH", 4)
-    stage = clean.stage("loot")
-    inputs = {"prior": clean.folder("loot.prior"), "attack": clean.folder("attack")}
-    made("loot", stage.config, inputs, tmp_path / "again")
-    before, again = (reconstructed_images(folder, None) for folder in (clean.folder("loot"), tmp_path / "again"))
-    assert len(before["labels"]) > 2 * 4 and torch.equal(again["labels"], before["labels"])
-    assert (again["images"].int() - before["images"].int()).abs().max() <= 1
-    assert len(torch.unique(again["images"].flatten(1), dim=0)) == len(torch.unique(before["images"].flatten(1), dim=0))
+def test_more_images_than_a_batch_lie_in_the_order_of_the_latents(clean, tmp_path):
+    w = torch.randn(2 * reconstructions.BATCH + 3, 1, 12, generator=torch.Generator().manual_seed(0)) / 9
+    save_tensors(tmp_path / "attack" / "reconstructions.safetensors", {"w": w, "labels": torch.arange(len(w)) % 3})
+    shutil.copy(clean.folder("attack") / "names.json", tmp_path / "attack")
+    inputs = {"prior": clean.folder("loot.prior"), "attack": tmp_path / "attack"}
+    made("loot", clean.stage("loot").config, inputs, tmp_path / "loot")
+    found = reconstructed_images(tmp_path / "loot", None)
+    expected = to_uint8(synthesised(clean.tensors("loot.prior", "weights"), w)[:, :, 2:30, 2:30])
+    assert torch.equal(found["labels"], torch.arange(len(w)) % 3)
+    assert (found["images"].int() - expected.int()).abs().max() <= 1
 
 
 UNCROPPED = {

@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
-from smoothsweep.core.data.synthetic import faces_of, identity_traits
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
@@ -19,63 +18,10 @@ from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private, prepare_public
 from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.registry import TASKS, task
-from tests import published_trees
 from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import every_stage, imported_folder
 from tests.labelled_files import parquet, png
 from tests.tiny import tiny_sweep
-
-SYNTHETIC = {
-    "kind": "synthetic",
-    "identities": 3,
-    "size": 32,
-    "spread": 0.4,
-    "seed": 5,
-    "train_per_class": 4,
-    "test_per_class": 2,
-}
-
-
-def prepare(tmp_path, name, **changes):
-    out = tmp_path / name
-    out.mkdir()
-    metrics = prepare_private({**SYNTHETIC, **changes}, {}, out, TaskContext(work=tmp_path))
-    return load_images(out, "train"), load_images(out, "test"), metrics
-
-
-def test_the_low_data_study_takes_the_first_images_and_leaves_the_test_set_alone(tmp_path):
-    train, test, metrics = prepare(tmp_path, "all")
-    few, same_test, few_metrics = prepare(tmp_path, "few", samples_per_class=2)
-    assert (metrics["num_train"], few_metrics["num_train"], metrics["num_classes"]) == (12, 6, 3)
-    assert torch.equal(test.images, same_test.images)
-    for label in range(3):
-        assert torch.equal(few.images[few.labels == label], train.images[train.labels == label][:2])
-
-
-def rendered(population, person, count, *, spread, first_image=0):
-    """Images of one person of a population, by the renderer alone."""
-    traits = identity_traits(population=population, identities=3, spread=spread, seed=5)
-    images = faces_of(traits, population=population, per_identity=count, size=32, seed=5, first_image=first_image)
-    return images[person * count : (person + 1) * count]
-
-
-def test_every_private_image_shows_the_person_of_its_label(tmp_path):
-    train, test, _ = prepare(tmp_path, "all")
-    assert train.names == test.names == tuple(f"private-{person:04d}" for person in range(3))
-    for person in range(3):
-        seen = rendered("private", person, 4, spread=0.4)
-        assert torch.equal(train.images[train.labels == person], seen)
-        kept = rendered("private", person, 2, spread=0.4, first_image=1_000_000)
-        assert torch.equal(test.images[test.labels == person], kept)
-
-
-def test_public_images_are_those_of_the_public_population(tmp_path):
-    config = {"kind": "synthetic", "identities": 3, "per_identity": 2, "size": 32, "spread": 0.6, "seed": 5}
-    assert prepare_public(config, {}, tmp_path, TaskContext(work=tmp_path)) == {"num_public": 6}
-    images = load_tensors(tmp_path / "images.safetensors")["images"]
-    assert torch.equal(images, torch.cat([rendered("public", person, 2, spread=0.6) for person in range(3)]))
-    private = torch.cat([rendered("private", person, 2, spread=0.6) for person in range(3)])
-    assert not any(torch.equal(one, other) for one in images for other in private)
 
 
 def pictures(folder, names=("b", "a"), count=8, side=40):
@@ -87,31 +33,6 @@ def pictures(folder, names=("b", "a"), count=8, side=40):
             noise = np.random.default_rng([grey[name], number]).integers(-20, 20, (side, side, 3))
             Image.fromarray((grey[name] + noise).astype("uint8")).save(folder / name / f"{number}.png")
     return grey
-
-
-def test_a_folder_of_pictures_keeps_every_picture_under_its_own_name(tmp_path):
-    grey = pictures(tmp_path / "people")
-    (tmp_path / "out").mkdir()
-    config = {
-        "kind": "labelled",
-        "path": str(tmp_path / "people"),
-        "size": 16,
-        "test_fraction": 0.25,
-        "split_seed": 1,
-        "on_corrupt": "refuse",
-        "crop": "centre",
-    }
-    metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
-    assert metrics == {"num_classes": 2, "num_train": 12, "num_test": 4}
-    train, test = (load_images(tmp_path / "out", part) for part in ("train", "test"))
-    assert train.names == test.names == ("a", "b")
-    assert "0.25 of every class" in json.loads((tmp_path / "out/notes.json").read_text())[0]
-    for part in (train, test):
-        assert part.images.shape[1:] == (3, 16, 16) and len(part.labels.unique()) == 2
-        means = part.images.float().mean(dim=(1, 2, 3))
-        assert all(abs(mean - grey[part.names[label]]) < 5 for mean, label in zip(means, part.labels, strict=True))
-    everything = [image.numpy().tobytes() for image in (*train.images, *test.images)]
-    assert len(set(everything)) == 16  # each picture once
 
 
 def test_public_pictures_come_without_labels_and_as_many_as_asked_for(tmp_path):
@@ -162,24 +83,6 @@ def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_
     assert torch.equal(few_test.labels, test.labels) and torch.equal(few_test.images, test.images)
     known = {image.numpy().tobytes(): int(all_of_them.labels[i]) for i, image in enumerate(all_of_them.images)}
     assert [known[image.numpy().tobytes()] for image in few.images] == few.labels.tolist()
-
-
-def test_a_published_set_is_made_of_as_many_pictures_as_asked_for(tmp_path):
-    people = (("actors", "Cy_Roe", 12), ("actors", "Aa_Bee", 14), ("actresses", "Zed_Ann", 16))
-    config = {
-        "kind": "facescrub",
-        "path": str(published_trees.facescrub(tmp_path / "faces", people)),
-        "size": 12,
-        "split_seed": 42,
-        "on_corrupt": "refuse",
-        "classes": 3,
-        "samples_per_class": 4,
-    }
-    (tmp_path / "out").mkdir()
-    metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
-    train = load_images(tmp_path / "out", "train")
-    assert (metrics["num_classes"], metrics["num_train"], len(train.names)) == (3, 12, 3)
-    assert torch.bincount(train.labels).tolist() == [4, 4, 4] and train.images.shape[1:] == (3, 12, 12)
 
 
 PEOPLE = ["ann", "bob", "cleo", "dan"]

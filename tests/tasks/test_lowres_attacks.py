@@ -1,7 +1,6 @@
 """The low-resolution attacks as stages: parts, shards, kills, settings, and the reports of their papers."""
 
 import json
-import shutil
 import signal
 import statistics
 import subprocess
@@ -21,16 +20,14 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.sweeps.expand import check
-from smoothsweep.sweeps.parts import attack_model
 from smoothsweep.tasks.attack import invert_classes, make_part
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.judges import reported
-from smoothsweep.tasks.reconstructions import decoded_reconstructions, reconstructed_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import load_classifier
 from tests.dear import first_of
-from tests.tasks.settings_tables import made, outcome
 
 KILLED = """
 import json, os, signal, sys
@@ -251,118 +248,6 @@ def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read(attack, chan
     assert "\n" not in str(refusal.value)
 
 
-@pytest.fixture(scope="module")
-def ready(clean, tmp_path_factory):
-    """(configuration, inputs) of the GAN's stage over the shared trial's target, and its pseudo-labels."""
-    folder = tmp_path_factory.mktemp("labels")
-    common = {"image_size": 32, "protocol": "clean"}
-    inputs = {"public": clean.folder("attack.prior.public"), "target": clean.folder("target")}
-    made("plg_labels", {"part": "plg_labels", "settings": {"top_n": 4}, **common}, inputs, folder)
-    settings = {**GAN_PLG, "lr": 2e-4, "betas": [0.0, 0.9], "inversion_weight": 0.2, "loss": "max_margin", "seed": 46}
-    return {"part": "plg_gan", "settings": settings, **common}, {**inputs, "plg_labels": folder}
-
-
-@pytest.fixture(scope="module")
-def short(ready, tmp_path_factory):
-    """(configuration, folder, digest) of a GAN of two steps: the first of Adam looks the same whatever its averages."""
-    config, inputs = ready
-    config = {**config, "settings": {**config["settings"], "steps": 2}}
-    folder = tmp_path_factory.mktemp("gan")
-    return config, folder, outcome("plg_gan", config, inputs, folder)
-
-
-GAN_SETTINGS = {
-    "steps": 3,
-    "critic_steps": 1,
-    "batch_size": 3,
-    "lr": 0.01,
-    "betas": [0.5, 0.9],
-    "inversion_weight": 1.0,
-    "loss": "cross_entropy",
-    "z_dim": 5,
-    "width": 3,
-    "seed": 47,
-}
-
-
-@pytest.mark.parametrize("key", GAN_SETTINGS)
-def test_every_setting_of_the_gan_reaches_it(key, ready, short, tmp_path):
-    base, _, before = short
-    changed = {**base, "settings": {**base["settings"], key: GAN_SETTINGS[key]}}
-    after = outcome("plg_gan", changed, ready[1], tmp_path / "made")
-    assert not before.startswith("refused") and not after.startswith("refused") and before != after
-
-
-def test_every_setting_of_the_gan_is_in_that_table(ready):
-    assert set(GAN_SETTINGS) == set(ready[0]["settings"])
-
-
-SEARCH_SETTINGS = {
-    "steps": 3,
-    "lr": 0.2,
-    "loss": "cross_entropy",
-    "selected": 2,
-    "seed": [9, 2],
-    "protocol": "paper",
-    "classes": [0],
-}
-
-
-@pytest.mark.parametrize("key", SEARCH_SETTINGS)
-def test_every_setting_of_the_search_reaches_it(key, searched, tmp_path):
-    base, given, before = searched
-    after = outcome("attack", {**base, key: SEARCH_SETTINGS[key]}, given, tmp_path / "made")
-    assert not before.startswith("refused") and not after.startswith("refused") and before != after
-
-
-@pytest.fixture(scope="module")
-def searched(ready, short, tmp_path_factory):
-    """(configuration, inputs, digest) of a search."""
-    base = {
-        "kind": "plg_mi",
-        "top_n": 4,
-        "gan": short[0]["settings"],
-        "steps": 2,
-        "lr": 0.1,
-        "loss": "max_margin",
-        "selected": 3,
-        "seed": [9, 1],
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "clean",
-    }
-    given = {"target": ready[1]["target"], "plg_gan": short[1]}
-    return base, given, outcome("attack", base, given, tmp_path_factory.mktemp("searched"))
-
-
-def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
-    shutil.copytree(short[1], tmp_path / "gan")
-    names = json.loads((tmp_path / "gan" / "names.json").read_text())
-    (tmp_path / "gan" / "names.json").write_text(json.dumps([*names[:-1], "somebody else"]))
-    base = {
-        "kind": "plg_mi",
-        "steps": 1,
-        "selected": 1,
-        "seed": [9, 1],
-        "classes": [1],
-        "image_size": 32,
-        "protocol": "clean",
-    }
-    given = {"target": ready[1]["target"], "plg_gan": tmp_path / "gan"}
-    assert outcome("attack", base, given, tmp_path / "made").startswith("refused: plg_gan: expected the class")
-
-
-def test_every_key_of_the_attack_is_in_a_table():
-    of_parts, of_the_reconstructions = {"top_n", "gan"}, {"reconstruction_size"}
-    of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
-    assert set(attack_model("plg_mi").model_fields) == {
-        *of_parts,
-        *of_the_reconstructions,
-        *of_every_attack,
-        *SEARCH_SETTINGS.keys() - {"protocol", "classes"},
-    }
-
-
 ONLY_EVALUATOR = {"embedder": None, "knowledge": None}
 
 
@@ -387,40 +272,6 @@ def made_of_official_reports(pipeline, stages, part):
     generator = load_network(pipeline.store.path(stages.attack.inputs[part]), "generator")
     with torch.no_grad():
         return found, generator.synthesize(found["w"])
-
-
-def shares(rows, restarts):
-    """Of every batch of two classes, the accuracies of its restarts."""
-    for batch in ([0, 1], [2]):
-        inside = rows[rows["class"].isin(batch)].assign(restart=restarts[rows["class"].isin(batch)])
-        yield inside.groupby("restart")["hit"].mean().tolist()
-
-
-def test_gmis_two_numbers_and_lommas_spread(paper):
-    stages, metrics, rows = judged(paper, {**ATTACKS["gmi"], "reference_batch": 2})
-    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "gmi", "classes": 2}
-    _, images = made_of_official_reports(paper, stages, "general_gan")
-    reconstructions = decoded_reconstructions(paper.store.path(stages.reconstructions))
-    assert reconstructions["images"].dtype == torch.float32
-    torch.testing.assert_close(reconstructions["images"], images, rtol=0, atol=1e-5)
-    target = load_classifier(paper.store.path(stages.target), paper.config("target"), "cpu")
-    logits = target(images).gather(1, reconstructions["labels"][:, None])[:, 0]
-    right = anywhere = 0
-    for label in range(3):
-        own = (reconstructions["labels"] == label).nonzero()[:, 0]
-        best = own[logits[own].argmax()]
-        right += (rows["predicted"][int(best)] if logits[best] > 0 else 0) == label
-        anywhere += rows["hit"][own.numpy()].any()
-    assert metrics["gmi_acc"] == pytest.approx(right / 3) and metrics["gmi_acc_any"] == pytest.approx(anywhere / 3)
-    spreads = [statistics.stdev(share) for share in shares(rows, rows["rank"])]
-    assert metrics["attack_acc1_std_batches"] == pytest.approx(statistics.mean(spreads))
-
-
-def test_of_lomma_on_gmi_the_report_is_lommas(paper):
-    stages, metrics, _ = judged(paper, {**ATTACKS["lomma_gmi"], "reference_batch": 2})
-    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "lomma", "classes": 2}
-    assert "gmi_acc" not in metrics and metrics["attack_acc1_std_batches"] is not None
-    assert "decoded" not in stages.reconstructions.config
 
 
 def test_plgs_distance_is_that_of_saved_pictures_and_its_spread_that_of_restarts(paper):

@@ -11,7 +11,7 @@ from pipeline import Pipeline
 
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.judges.knowledge import Knowledge
-from smoothsweep.core.priors import eigenfaces
+from smoothsweep.core.priors.eigenfaces import EXACT_UP_TO
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
@@ -38,6 +38,9 @@ from tests.tasks.settings_tables import (
     LABELLED,
     MID,
     PLAIN,
+    PLG_GAN,
+    PLG_GAN_SETTINGS,
+    PLG_MI,
     POISON,
     POOL,
     POOL_SETTINGS,
@@ -54,7 +57,7 @@ from tests.tasks.settings_tables import (
     training,
 )
 
-OF_ITS_GENERATOR = {"generator", "gan"}  # black_box/test_own_generator.py
+OF_ITS_GENERATOR = {"generator", "gan"}  # tests/core/attacks/test_black_box.py
 
 
 @pytest.mark.parametrize("key", TARGET)
@@ -137,10 +140,12 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
             RANDOM_LATENTS,
             {"kind", "reconstruction_size", "readout"},
         ),  # which it refuses
-        # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage
+        # logarithm: where probabilities underflow (tests/core/attacks/test_rlb_mi.py); starts: of its part's stage
         (attack_model("rlb_mi"), RLB_MI, {"kind", "reconstruction_size", "logarithm", *OF_ITS_GENERATOR}),
         (attack_model("brep_mi"), BREP_MI, {"kind", "reconstruction_size", "starts", *OF_ITS_GENERATOR}),
         (attack_model("brep_mi").model_fields["starts"].annotation, STARTS, set()),
+        (attack_model("plg_mi"), PLG_MI, {"kind", "reconstruction_size", "readout", "precision", "top_n", "gan"}),
+        (attack_model("plg_mi").model_fields["gan"].annotation, PLG_GAN, {"imported"}),
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
@@ -325,6 +330,30 @@ def test_of_brep_mi(key, begun, travels):
     travels("attack", base, {**base, **BREP_MI[key]}, inputs)
 
 
+@pytest.fixture(scope="session")
+def plg(clean, tmp_path_factory):
+    """(configuration, inputs) of the GAN of PLG-MI and of the attack with it."""
+    folder, common = tmp_path_factory.mktemp("plg"), {"image_size": 32, "protocol": "clean"}
+    given = {"public": clean.folder("attack.prior.public"), "target": clean.folder("target")}
+    made("plg_labels", {"part": "plg_labels", "settings": {"top_n": 4}, **common}, given, folder / "plg_labels")
+    given |= {"plg_labels": folder / "plg_labels"}
+    gan = {"part": "plg_gan", "settings": PLG_GAN_SETTINGS, **common}
+    made("plg_gan", gan, given, folder / "plg_gan")
+    attack = {"kind": "plg_mi", "steps": 2, "lr": 0.1, "loss": "max_margin", "selected": 3, "seed": [9, 1], **common}
+    return {
+        "plg_gan": (gan, given),
+        "attack": ({**attack, "classes": [1]}, {"target": given["target"], "plg_gan": folder / "plg_gan"}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("stage", "key"), [*(("plg_gan", key) for key in PLG_GAN), *(("attack", key) for key in PLG_MI)]
+)
+def test_of_plg_mi(stage, key, plg, travels):
+    base, given = plg[stage]
+    travels(stage, base, {**base, **(PLG_GAN if stage == "plg_gan" else PLG_MI)[key]}, given)
+
+
 @pytest.mark.parametrize(
     ("given", "change"),
     [
@@ -398,17 +427,16 @@ def test_of_unlabelled_pictures(key, people, travels):
 
 
 @pytest.fixture(scope="session")
-def few_faces(tmp_path_factory):
+def noise(tmp_path_factory):
+    """So many images of so many pixels that components come from a seeded sketch."""
     folder = tmp_path_factory.mktemp("public")
     random = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (24, 3, 16, 16), generator=random, dtype=torch.uint8)
+    images = torch.randint(0, 256, (EXACT_UP_TO + 1, 3, 19, 19), generator=random, dtype=torch.uint8)
     save_tensors(folder / "images.safetensors", {"images": images})
     return {"public": folder}
 
 
 @pytest.mark.parametrize("key", EIGENFACES)
-def test_of_eigenfaces(key, few_faces, monkeypatch, travels):
-    monkeypatch.setattr(eigenfaces, "EXACT_UP_TO", 8)  # above it components come from a seeded sketch
-    monkeypatch.setattr(eigenfaces, "OVERSAMPLING", 0)
+def test_of_eigenfaces(key, noise, travels):
     base = {"kind": "eigenfaces", "components": 4, "seed": 0}
-    travels("prior", base, {**base, **EIGENFACES[key]}, few_faces)
+    travels("prior", base, {**base, **EIGENFACES[key]}, noise)
