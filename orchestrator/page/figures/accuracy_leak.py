@@ -361,17 +361,28 @@ class Panels:
 
         setting: one of the result's; every recipe stands under the attack that works best against it.
         """
-        leak, (points, rows) = self.result.facts["leak"], self._in_setting(setting)
-        measured = {points[recipe]["family"] for recipe in rows}
+        leak, plain, reference = self.result.facts["leak"], setting["plain"], setting["reference"]
+        mine = self.result.defenses[self.result.defenses["setting"] == setting["setting"]]
+        points = {row["recipe"]: row for row in rows_of(mine)}
+        rows = {recipe: row for recipe, row in self._placed(leak).items() if recipe in points}
+        seen = [self.cells[row]["test_acc"] for row in rows.values()]
+        x = limits([value for value in seen if value >= max(seen) - REACH], least=0.008) if rows else (0.0, 1.0)
+
         panels = []
-        for family in setting["families"] if rows else ():
-            if family["key"] not in measured:
+        for family in setting["families"]:
+            own = [recipe for recipe, point in points.items() if point["family"] == family["key"]]
+            if rows.keys().isdisjoint(own):
                 continue
-            seen = [self.cells[row]["test_acc"] for row in rows.values()]
-            x = limits([value for value in seen if value >= max(seen) - REACH], least=0.008)
-            mine = {recipe: point for recipe, point in points.items() if point["family"] == family["key"]}
+
+            def look(recipe: str, row: int, family: Mapping[str, Any] = family) -> dict[str, Any] | None:
+                point, inside = points[recipe], x[0] <= self.cells[row]["test_acc"] <= x[1]
+                if recipe in (plain, reference):
+                    return {"name": "plain" if recipe == plain else "baseline", "hollow": True}
+                if point["family"] == family["key"]:
+                    return {"name": point["mark"], "shape": family["place"], "hollow": point["combined"]}
+                return {"small": True, "colour": REST[0]} if inside else None
+
             arms = [([recipe for recipe in arm if recipe in rows], bool(name)) for name, arm in family["curves"]]
-            marked = {recipe: (point["mark"], family["place"], point["combined"]) for recipe, point in mine.items()}
             panel = Panel(
                 title=family["name"],
                 spec=metric_of(leak),
@@ -380,58 +391,13 @@ class Panels:
                 curves=tuple(
                     ([self._spot(rows[one], leak) for one in arm], dash) for arm, dash in arms if len(arm) > 1
                 ),
-                colour=self.colours.of(next(iter(mine))),
+                colour=self.colours.of(own[0]),
                 shape=family["place"],
-                dots=self._of_setting(setting, rows, marked, x),
-                guide=self._reference(setting, rows),
+                dots=self._dots(rows.items(), leak, look),
+                guide=self._spot(rows[reference], leak) if reference in rows else None,
             )
             panels.append((family, panel))
         return panels
-
-    def best(self, setting: Mapping[str, Any]) -> Panel | None:
-        """Every family's best point with its name, the other recipes small; None with fewer than two such points."""
-        leak, floor = self.result.facts["leak"], setting["floor"]
-        points, rows = self._in_setting(setting)
-        best = {recipe: points[recipe] for recipe in rows if points[recipe]["is_best"]}
-        if len(best) < 2:
-            return None
-        near = [rows[recipe] for recipe, point in best.items() if point["is_accurate"]]
-        near += [rows[setting["reference"]]] if setting["reference"] in rows else []
-        seen = [self.cells[row]["test_acc"] for row in near or rows.values()]
-        x = limits([*seen, *([] if floor is None else [floor])], share=0.16, least=0.008)
-        places = {one["key"]: one["place"] for one in setting["families"]}
-        marked = {
-            recipe: (point["label"], places[point["family"]], point["combined"]) for recipe, point in best.items()
-        }
-        return Panel(
-            title=f"Leak: {self.result.labels[leak]}, the best of each defense",
-            spec=metric_of(leak),
-            x=x,
-            y=self._leak_span(leak, rows),
-            dots=self._of_setting(setting, rows, marked, x),
-            guide=self._reference(setting, rows),
-            control=self._control(leak),
-            asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
-        )
-
-    def _of_setting(
-        self, setting: Mapping[str, Any], rows: Mapping[str, int], marked: Mapping[str, tuple[str, int, bool]], x: Ends
-    ) -> tuple[Dot, ...]:
-        """The marked recipes, rings for plain training and the reference, the rest small where the panel has them.
-
-        marked: recipe -> its name in the plot, its shape, and whether its mark is hollow.
-        """
-        plain = setting["plain"]
-
-        def look(recipe: str, row: int) -> dict[str, Any] | None:
-            if recipe in (plain, setting["reference"]):
-                return {"name": "plain" if recipe == plain else "baseline", "hollow": True}
-            if recipe in marked:
-                return dict(zip(("name", "shape", "hollow"), marked[recipe], strict=True))
-            inside = x[0] <= self.cells[row]["test_acc"] <= x[1]
-            return {"small": True, "colour": REST[0]} if inside else None
-
-        return self._dots(rows.items(), self.result.facts["leak"], look)
 
     def _dots(
         self, rows: Iterable[tuple[str, int]], metric: str, look: Callable[[str, int], dict[str, Any] | None]
@@ -454,21 +420,10 @@ class Panels:
         most = max(rows, key=lambda cell: metric_of(metric).sign * cell[metric], default=None)
         return None if most is None else (float(most[metric]), f"control: {most['attack']}")
 
-    def _reference(self, setting: Mapping[str, Any], rows: Mapping[str, int]) -> Ends | None:
-        row = rows.get(setting["reference"])
-        return None if row is None else self._spot(row, self.result.facts["leak"])
-
     def _placed(self, leak: str) -> dict[str, int]:
         """Recipe -> its row under the attack that works best against it, where its accuracy is known."""
         strongest = self.result.strongest(leak)
         return {recipe: row for recipe, row in strongest.items() if self.cells[row].get("test_acc") is not None}
-
-    def _in_setting(self, setting: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
-        """By recipe of a setting: its row of the frame `defenses`, and the number of its row of `attacks`."""
-        mine = self.result.defenses[self.result.defenses["setting"] == setting["setting"]]
-        points = {row["recipe"]: row for row in rows_of(mine)}
-        placed = self._placed(self.result.facts["leak"])
-        return points, {recipe: row for recipe, row in placed.items() if recipe in points}
 
     def _leak_span(self, metric: str, rows: Mapping[str, int]) -> Ends:
         """Around what occurs, intervals included: curves are compared by their places, not by lengths from zero."""

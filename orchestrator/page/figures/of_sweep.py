@@ -75,10 +75,6 @@ class Figures:
         alone = self.result.facts["leak"] if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
 
-    def best(self, setting: Mapping[str, Any]) -> Canvas | None:
-        title = "The best recipe of each defense: test accuracy against leak"
-        return plot([self.panels.best(setting)], 1024, 500, title)
-
     def families(self, setting: Mapping[str, Any]) -> list[tuple[dict[str, Any], Canvas | None]]:
         """Each defense of a setting of the result with its figure."""
         title = f"test accuracy against leak by the {self.result.labels[self.result.facts['leak']]}"
@@ -116,5 +112,4 @@ class Figures:
         figures = dict(self.drawn)
         for place, setting in enumerate(self.result.facts["settings"], start=1):
             figures[f"defense-curves-{place}.svg"] = self.defenses(setting)
-            figures[f"defense-best-{place}.svg"] = self.best(setting)
         return figures

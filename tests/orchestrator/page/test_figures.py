@@ -131,7 +131,7 @@ def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, at
 def test_no_name_as_it_is_drawn_lies_on_a_curve_another_name_or_a_dot(defense_data):
     figures = figures_of(defense_data(only=("label_smoothing", "mid", "skip_removal")))
     (group,), panels = figures.result.facts["settings"], figures.panels
-    for panel in (panels.best(group), panels.frontier(), *(one for _, one in panels.families(group))):
+    for panel in (panels.frontier(), *(one for _, one in panels.families(group))):
         (axes,) = plot([panel], 360, 320).figure.axes
         names = {dot.name for dot in panel.dots} - {""}
         boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
