@@ -15,19 +15,14 @@ from typing import Any, NamedTuple
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import NotPlainError
-from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import counted, duration, few, printable, quoted, shortened, suggestion, typable
 from smoothsweep.orchestrator.commands.requests import DiffRequest, LineageRequest
-from smoothsweep.orchestrator.page.pictures import SUFFIX, read_provenance
-from smoothsweep.orchestrator.page.render import read_origin
 from smoothsweep.orchestrator.planning.state import DOT, TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.base import MANIFEST, Store
 from smoothsweep.orchestrator.store.manifests import FINGERPRINT, KIND, Damage, checksum
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.registry import TASKS, stage_label, stage_title
-
-PAGE = ".html"
 
 Key = tuple[str, str]  # kind, fingerprint
 
@@ -143,7 +138,7 @@ def print_lineage(request: LineageRequest) -> int:
     Raises InputError for what names nothing.
     """
     store = open_existing_store(request.store)
-    is_place = "/" in request.name or Path(request.name).exists() or Path(request.name).suffix in (PAGE, SUFFIX)
+    is_place = "/" in request.name or Path(request.name).exists()
     title, ends, wrong = (_of_file if is_place else _of_trial)(store, request.name, request.number)
     stages = list(read_lineage(store, ends).values())
     if request.json:
@@ -230,17 +225,9 @@ def _of_file(store: Store, name: str, number: str | None) -> Ends:
     if number is not None:
         raise InputError(f"--number {number}: expected none beside a file, whose artifact is told of as a whole")
     path = Path(name).expanduser().resolve()
-    if path.suffix == PAGE and path.is_file():
-        return _of_page(store, path)
     inside = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
-    if path.suffix == SUFFIX and path.is_file() and not inside:
-        told = read_provenance(path)  # it only says which stage holds it; what made that, the store alone says
-        where = f"rank {told.rank} of class {told.label}, {shortened(told.recipe)}, seed {told.seed}"
-        title = f"{shortened(path.name)}: {where} of {shortened(told.sweep)}"
-        return title, [(RECONSTRUCTIONS, told.stages.reconstructions)], []
     if len(inside) < 2 or not KIND.fullmatch(inside[0]) or not FINGERPRINT.fullmatch(inside[1]) or not path.exists():
-        files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
-        expected = f"expected a trial, {files}, a report's page or an exported reconstruction"
+        expected = f"expected a trial, or a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
         got = "something else" if path.exists() else "nothing there"
         raise InputError(f"{shortened(name)}: {expected}, got {got}")
     artifact, file = read_artifact(store, (inside[0], inside[1])), "/".join(inside[2:])
@@ -251,22 +238,6 @@ def _of_file(store: Store, name: str, number: str | None) -> Ends:
         elif checksum(path) != artifact.manifest["files"][file]:
             wrong = ["  it is not what was written: its checksum differs"]
     return f"{shortened(file or artifact.kind)} of {artifact.label}", [(artifact.kind, artifact.fingerprint)], wrong
-
-
-def _of_page(store: Store, path: Path) -> Ends:
-    """What a report's page shows. The page only says which trials; what made them, the store alone says."""
-    origin = read_origin(path)
-    if origin.sweep not in store.sweeps():
-        named = f"; the page names the store {shortened(origin.store)}" if origin.store != store.location else ""
-        expected = f"expected the sweep {shortened(origin.sweep)} of this page in --store {store.location}"
-        raise InputError(f"{shortened(path.name)}: {expected}, got none{named}")
-    noted = {note.trial: note for note in read_trial_notes(store, origin.sweep)}
-    known = [noted[trial] for trial in origin.trials if trial in noted]
-    wrong = []
-    if gone := len(origin.trials) - len(known):
-        wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
-    title = f"{shortened(path.name)}: {counted(len(origin.trials), 'trial')} of {shortened(origin.sweep)}"
-    return title, [key for note in known for key in note.stages.items()], wrong
 
 
 # `diff`.

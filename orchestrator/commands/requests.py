@@ -305,10 +305,10 @@ class DiffRequest(OfStore):
 
 @dataclass(frozen=True, kw_only=True)
 class LineageRequest(OfStore):
-    """Every manifest that a trial, a report or a file rests on."""
+    """Every manifest that a trial or a file rests on."""
 
     name: str = option(
-        "a trial's id, SWEEP:TRIAL as `status` names it, a report.html, or an artifact's file",
+        "a trial's id, SWEEP:TRIAL as `status` names it, or an artifact's file",
         "name",
         metavar="TRIAL|FILE",
     )

@@ -8,21 +8,16 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
-from pydantic import BaseModel, Field, ValidationError
 from safetensors import safe_open
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.readers.files import open_regular
 from smoothsweep.core.readers.tables import read_rows
-from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, fold
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.result.data import ContactSheet, SheetRow, Tile
@@ -245,35 +240,3 @@ def _font() -> ImageFont.FreeTypeFont:
 
 KEY = "smoothsweep"
 """Key of the text within a PNG file that says where the picture comes from."""
-SUFFIX = ".png"
-
-
-class PictureStages(BaseModel):
-    """Fingerprints of the stages that the picture was made by; the last of them holds it."""
-
-    reconstructions: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class PictureOrigin(BaseModel):
-    """Where a picture says that it comes from; `smoothsweep export` writes more than is read here."""
-
-    sweep: Annotated[str, Field(max_length=200)]
-    recipe: Annotated[str, Field(max_length=2000)]
-    seed: int
-    label: Annotated[int, Field(alias="class")]
-    rank: int
-    stages: PictureStages
-
-
-def read_provenance(path: Path) -> PictureOrigin:
-    """What the picture says, of which nothing is known to be true.
-
-    Raises InputError for one that says nothing of the kind.
-    """
-    try:
-        with open_regular(path) as file:
-            text = Image.open(file, formats=["PNG"]).info.get(KEY, "")
-        return PictureOrigin.model_validate_json(text)
-    except (OSError, ValueError, SyntaxError, ValidationError):  # PIL's for what is no PNG, and for too long a text
-        expected = "expected a reconstruction of `smoothsweep export`, which names its stages"
-        raise InputError(f"{shortened(str(path))}: {expected}, got a picture that does not") from None

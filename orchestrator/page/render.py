@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from html import unescape
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.runtime import Macro
 from markupsafe import Markup, escape
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
-from smoothsweep.core.readers.files import MIB, open_regular
-from smoothsweep.core.text import NBSP, shortened
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.page.figures.accuracy_leak import is_crowded
 from smoothsweep.orchestrator.page.figures.canvas import Canvas, clean
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
@@ -223,52 +218,6 @@ def _search(view: SearchView, result: SweepResult) -> dict[str, Any]:
     return {"space": view.space, "head": [*head, "Time", ""], "rows": rows}
 
 
-NAME = "smoothsweep"
-MOST_BYTES = MIB  # of a page: its head; 16 bytes a trial
-_TRIAL = re.compile(r"[0-9a-f]{12}")
-
-
-class Origin(BaseModel):
-    """What a page says that it shows.
-
-    Attributes:
-        sweep: The sweep's name.
-        store: The place of its artifacts.
-        trials: Ids of its trials.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    sweep: Annotated[str, Field(max_length=200)]
-    store: Annotated[str, Field(max_length=4000)]
-    trials: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]], Field(min_length=1)]
-
-
-def origin(data: ReportData) -> str:
-    """The line for the page of this sweep; empty where its trials have no ids."""
-    trials = [trial for trial in data.every_trial["trial"].astype(str) if _TRIAL.fullmatch(trial)]
-    if not trials:
-        return ""
-    source = Origin(sweep=data.title, store=data.facts.get("Store", ""), trials=list(dict.fromkeys(trials)))
-    return json.dumps(source.model_dump(), separators=(",", ":"))
-
-
-def read_origin(path: Path) -> Origin:
-    """What the page says, of which nothing is known to be true. Reads the head of the file alone.
-
-    Raises InputError for a page that says nothing of the kind.
-    """
-    with open_regular(path) as file:
-        head = file.read(MOST_BYTES).decode("utf-8", "replace")
-    found = re.search(f'<meta name="{NAME}" content="([^"]*)">', head)
-    try:
-        return Origin.model_validate_json(unescape(found[1]) if found else "")
-    except ValidationError:
-        expected = "expected a page of `smoothsweep report` that names its trials"
-        got = "another, or one of an earlier version: smoothsweep report writes it anew"
-        raise InputError(f"{shortened(str(path))}: {expected}, got {got}") from None
-
-
 FORMATS = """number interval estimate signed signed_interval duration count listing named difference gap_in_row seeds"""
 """Filters that format numbers, from `result.format`."""
 
@@ -287,7 +236,7 @@ def render(
 ) -> str:
     """The whole page. result, figures: of `data`, where the caller has them. results_file: link results.parquet."""
     known = everything(data, result or result_of(data), figures)
-    return fill("report.html", **known, results_file=results_file, origin=origin(data))
+    return fill("report.html", **known, results_file=results_file)
 
 
 def write_report(data: ReportData, out: Path, result: SweepResult | None = None) -> Path:

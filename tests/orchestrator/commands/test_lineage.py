@@ -1,13 +1,10 @@
 """`smoothsweep lineage` and `diff`: every manifest that a number stands on, and what differs down to the stage."""
 
-import html
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -23,31 +20,6 @@ def stage_of(trial, kind):
     return next(stage for stage in trial.stages if stage.name == kind)
 
 
-def page(folder, said):
-    """A report's page as far as lineage reads it."""
-    path = folder / "report.html"
-    path.write_text(f'<!doctype html><meta name="smoothsweep" content="{html.escape(json.dumps(said))}"><p>rest')
-    return path
-
-
-def picture(folder, said):
-    """A reconstruction as `smoothsweep export` writes it, as far as lineage reads it."""
-    text = PngInfo()
-    text.add_itxt("smoothsweep", said if isinstance(said, str) else json.dumps(said))
-    Image.new("RGB", (4, 4)).save(folder / "a.png", pnginfo=text)
-    return folder / "a.png"
-
-
-def provenance(trial, **changes):
-    stages = {"reconstructions": stage_of(trial, "loot").fingerprint}
-    said = {"sweep": "tiny", "recipe": "alpha 0", "seed": 1, "class": 3, "rank": 2, "stages": stages, "judge": "x"}
-    return {**said, **changes}
-
-
-def shown_by(trials, store):
-    return {"sweep": "tiny", "store": str(store.root), "trials": [trial.id for trial in trials]}
-
-
 ENDS = {  # what is named -> (its name, what it is called, the stages that it is or shows)
     "a trial": lambda trials, store, folder: (trials[0].id, f"trial {trials[0].id} of tiny", trials[0].stages),
     "a number": lambda trials, store, folder: (
@@ -59,16 +31,6 @@ ENDS = {  # what is named -> (its name, what it is called, the stages that it is
         store.place(stage_of(trials[0], "target")) / "what.txt",
         f"what.txt of {stage_of(trials[0], 'target').label}",
         [stage_of(trials[0], "target")],
-    ),
-    "a report": lambda trials, store, folder: (
-        page(folder, shown_by(trials, store)),
-        f"report.html: {len(trials)} trials of tiny",
-        [stage for trial in trials for stage in trial.stages],
-    ),
-    "a picture": lambda trials, store, folder: (
-        picture(folder, provenance(trials[0])),
-        "a.png: rank 2 of class 3, alpha 0, seed 1 of tiny",
-        [stage_of(trials[0], "loot")],
     ),
 }
 
@@ -120,9 +82,7 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp
         (["lineage", "tiny"], "expected one trial, by its id or the name that `status` has, got tiny with 2"),
         (["lineage", "tiny:plain training", "--number", "embeder_acc1"], "did you mean 'embedder_acc1'?"),
         (["lineage", "tiny:plain training", "--number", "fid"], "--number fid: expected one that the trial measures"),
-        (["lineage", "sweeps/none.parquet"], "or an exported reconstruction, got nothing there"),
-        (["lineage", "report.html"], "report.html: expected a trial, a file of an artifact in "),
-        (["lineage", "face.png"], "or an exported reconstruction, got nothing there"),
+        (["lineage", "sweeps/none.parquet"], "sweeps/none.parquet: expected a trial, or a file of an artifact in "),
         (["diff", "tinny", "tiny"], "got 'tinny'; did you mean 'tiny'?"),
         (["diff", "tiny:alpha=0", "tiny"], "(plain training; smoothing -0.2) or of a trial, as `status` has it, got"),
         (["diff", "tiny:plane training", "tiny"], "did you mean 'plain training'?"),
@@ -135,35 +95,6 @@ def test_what_names_nothing_is_one_line(made, capsys, arguments, line):
     assert main([*arguments, "--store", str(store.root)]) == 2
     said = capsys.readouterr().err
     assert line in said and said.count("\n") == 1
-
-
-UNTRUSTED = {  # what a page or a picture says -> words of the line
-    "another sweep": (page, {"sweep": "other", "store": "/a/b", "trials": ["0" * 12]}, "the page names the store /a/b"),
-    "a place": (page, {"sweep": "tiny", "store": "/a/b", "trials": ["../../x"]}, "a page of `smoothsweep report`"),
-    "no trial": (page, {"sweep": "tiny", "store": "/a/b", "trials": []}, "a page of `smoothsweep report`"),
-    "for the terminal": (page, {"sweep": "\x1b[31m", "store": "", "trials": ["0" * 12]}, "the sweep \\x1b[31m of this"),
-    "a list": (page, [[[]]], "expected a page of `smoothsweep report`"),
-    **{
-        said[:9]: (picture, said, "a.png: expected a reconstruction of `smoothsweep export`")
-        for said in ("", "[", "{}", "x" * 2_000_000, json.dumps({"stages": {"reconstructions": "../x"}}))
-    },
-}
-
-
-@pytest.mark.parametrize("case", UNTRUSTED)
-def test_what_a_page_or_a_picture_says_is_not_trusted(made, tmp_path, capsys, case):
-    make, said, line = UNTRUSTED[case]
-    assert lineage(made[1], make(tmp_path, said)) == 2
-    shown = capsys.readouterr().err
-    assert line in shown and shown.count("\n") == 1
-
-
-def test_a_picture_of_another_store_or_none_at_all_is_told(made, tmp_path, capsys):
-    trials, store = made
-    assert lineage(store, picture(tmp_path, provenance(trials[0], stages={"reconstructions": "0" * 64}))) == 1
-    assert "no manifest in the store" in capsys.readouterr().out
-    (tmp_path / "b.png").write_bytes(b"no picture")
-    assert lineage(store, tmp_path / "b.png") == 2 and "got a picture that does not" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import escape_controls
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
-from smoothsweep.orchestrator.page.render import MOST_BYTES, environment, fill, read_origin, render
-from tests.orchestrator.made_reports import HOSTILE
+from smoothsweep.orchestrator.page.render import environment, fill
 
 PARAGRAPH = environment().from_string('<p title="{{ value }}">{{ value }}</p>')
 
@@ -51,24 +49,3 @@ def test_a_drawing_holds_any_words(words):
     drawn = canvas.svg()
     assert escape_controls(drawn) == drawn and "<b>" not in drawn
     assert drawn == canvas.svg() and b"<script" not in canvas.file("a.svg")
-
-
-def test_a_page_names_its_store_its_sweep_and_every_trial(make_data, tmp_path):
-    data = make_data(title=HOSTILE, facts={"Store": 's3://a/"b"'})
-    path = tmp_path / "report.html"
-    path.write_text(render(data))
-    said = read_origin(path)
-    assert (said.sweep, said.store) == (HOSTILE, 's3://a/"b"')
-    assert set(said.trials) == set(data.every_trial["trial"]) and len(said.trials) > 2
-
-
-@pytest.mark.parametrize(
-    "head",
-    ["", "<meta name='smoothsweep'>", "<meta name='smoothsweep' content='[[[['>", "x" * MOST_BYTES + "<meta>"],
-)
-def test_another_page_is_refused_in_one_line(tmp_path, head):
-    path = tmp_path / "other.html"
-    path.write_text(head)
-    with pytest.raises(InputError, match="expected a page of `smoothsweep report`") as refused:
-        read_origin(path)
-    assert "\n" not in str(refused.value)
