@@ -34,18 +34,11 @@ def hiding_not_looked_for(summary: Summary) -> str | None:
     published, attacks, told = summary.published, summary.attacks, verdicts(summary)
     if summary.primary is None:
         return "no leak can be told" if summary.checks else "no leak was measured"
-    if not summary.references:
-        return "no leak was measured of a baseline, or of any other recipe"
     if not published or len(published) == len(attacks):
         kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
         return f"every attack of this sweep is {kind}: hiding shows where both kinds are tried"
-    if not told:
-        return "too few recipes have results of all attacks under the same seeds"
     if all(verdict.hidden is None for verdict in told.values()):
-        met = summary.cases(summary.primary).attacks
-        both = 0 < len([attack for attack in published if attack in met]) < len(met)
-        kinds = "the attacks tried so far are not of both kinds, published and adapted"
-        return "the sweep has several baselines" if both else kinds
+        return "too few recipes have results of all attacks, of both kinds, under the seeds of one baseline"
     return None
 
 
