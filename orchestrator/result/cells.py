@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.attacks.shared.base import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords
 from smoothsweep.core.judges.columns import METRICS, metric_of
@@ -250,10 +249,9 @@ class Summary:
         cell = self.cells[row]
         return Measured(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
 
-    def value_text(self, row: int, metric: str | None = None) -> str:
-        """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
-        key = metric or self.deciding
-        return estimate_words(metric_of(key), *self.estimate(row, key)[:3])
+    def value_text(self, row: int) -> str:
+        """The leak of a row for a sentence: `13 % [10, 17]`."""
+        return estimate_words(metric_of(self.deciding), *self.estimate(row, self.deciding)[:3])
 
     # The metric that decides.
 
@@ -278,10 +276,10 @@ class Summary:
     # The strongest attack on each recipe.
 
     @once
-    def worst(self, metric: str, access: str | None = None) -> Mapping[str, int]:
+    def worst(self, metric: str) -> Mapping[str, int]:
         """Complete recipe -> its row under the attack that works best against it, over the seeds that all share, by the
-        numbers that recipes are compared by. access: as of `cases`."""
-        cases, attacked = self.cases(metric, access), self.attacked(access)
+        numbers that recipes are compared by."""
+        cases, attacked = self.cases(metric), self.attacked
         leaks = self._leaks_of(metric, cases, self.samples)
         return {
             recipe: max(
@@ -304,35 +302,31 @@ class Summary:
         return str(self.cells[row]["attack"]), int(row)
 
     @once
-    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
-        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
-
-        access: count only the attacks that see no more of a target than that.
-        """
+    def cases(self, metric: str) -> CompleteCases:
+        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks."""
         means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
-        for recipe, under in self.attacked(access).items():
+        for recipe, under in self.attacked.items():
             rows = [row for _, row in under if not is_null(means[row])]
             floor, accuracies = self.min_test_acc, [self.cells[row]["test_acc"] for row in rows]
             if rows and (floor is None or any(accuracy >= floor for accuracy in accuracies)):
                 leaks[recipe] = max(sign * float(means[row]) for row in rows)
-        met = self._met(metric, self.samples, access)
+        met = self._met(metric, self.samples)
         return complete_cases(met, baseline=self.baseline_recipe, front=sorted(leaks, key=leaks.__getitem__))
 
-    def _met(self, metric: str, samples: Samples, access: str | None = None) -> dict[str, dict[str, set[int]]]:
+    def _met(self, metric: str, samples: Samples) -> dict[str, dict[str, set[int]]]:
         """Recipe -> attack -> the seeds under which the metric was measured; every recipe, controls left out."""
         met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
-        for recipe, under in self.attacked(access).items():
+        for recipe, under in self.attacked.items():
             for attack, row in under:
                 met[recipe].setdefault(attack, set()).update(samples[row].get(metric, ()))
         return met
 
-    @once
-    def attacked(self, access: str | None = None) -> dict[str, list[tuple[str, int]]]:
+    @cached_property
+    def attacked(self) -> dict[str, list[tuple[str, int]]]:
         """Recipe -> (attack, row) of its attacks, controls left out."""
-        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(access or ACCESS_LEVELS[-1]) + 1]
         by_attack: dict[str, list[tuple[str, int]]] = {}
         for row, cell in self.cells.items():
-            if not cell["control"] and cell["access"] in allowed:
+            if not cell["control"]:
                 by_attack.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), row))
         return by_attack
 
@@ -340,8 +334,7 @@ class Summary:
         """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
         if not cases.recipes:
             return {}
-        attacked = self.attacked()
-        named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
+        named = [(r, a, row) for r in cases.recipes for a, row in self.attacked[r] if a in cases.attacks]
         flat, _ = rates([samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
         matrices = metric_of(metric).sign * flat.reshape(len(named), len(cases.seeds), -1)
         leaks: dict[str, dict[str, np.ndarray]] = {}

@@ -440,7 +440,7 @@ def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Lea
     pairs: dict[str, tuple[Leaks, Leaks]] = {}
     for recipe in (recipe for recipe in first.recipes if recipe in fresh.recipes and attacks):
         samples = [
-            audit.samples[dict(audit.attacked()[recipe])[attack]][metric][seed]
+            audit.samples[dict(audit.attacked[recipe])[attack]][metric][seed]
             for audit, cases in zip(audits, (first, fresh), strict=True)
             for attack in attacks
             for seed in cases.seeds
