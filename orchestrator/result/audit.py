@@ -35,11 +35,11 @@ from smoothsweep.orchestrator.result.standing import (
     LESS,
     MORE,
     SEES,
+    SHORT,
     UNCLEAR,
     WORDS,
     Standing,
     membership_frame,
-    standing_lines,
     standings,
 )
 from smoothsweep.orchestrator.result.summary import Summary
@@ -464,12 +464,14 @@ def shown_rate(value: float | None) -> str:
     return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
 
 
-_TOLD_BY = (count, duration, listing, of_attack, reduction_words, settling, standing_lines, start)
+_TOLD_BY = (count, duration, listing, of_attack, number, reduction_words, settling, start)
 _WORDS = {one.__name__: one for one in (*_TOLD_BY, shown_rate)} | {
     "probability": probability,
     "rate": lambda value: f"{100 * value:g}{NBSP}%",  # a round one
     "AMONG": AMONG,
     "APART": APART,
+    "FIRST": FIRST,
+    "SHORT": SHORT,
     "BY_LABELS": BY_LABELS,
     "CHOSEN_BY_RESULT": "picked by this result, which tends to make the number too high",
     "HIGHER": HIGHER,

@@ -131,58 +131,6 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
     return tuple(entries)
 
 
-def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
-    """Sentences on verification, on the limit by the prior, and on judges that disagree."""
-    entries = tuple(entry for entry in entries if entry.told)
-    return (*verified_sentence(entries), *limited(entries), *_disagreement(entries))
-
-
-def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
-    return next((entry for entry in entries if entry.metric == metric), None)
-
-
-def verified_sentence(entries: tuple[Standing, ...]) -> tuple[str, ...]:
-    """A sentence on the verified fraction beside random latents and real photographs; empty without a verifier."""
-    entry = _of(entries, FIRST)
-    if entry is None:
-        return ()
-    known = ((entry.control.value, "random latents"), (entry.ceiling.value, "real photographs"))
-    comparisons = [f"{number(entry.spec, value)} of {what}" for value, what in known if value is not None]
-    more = f" ({listing(comparisons)})" if comparisons else ""
-    return (
-        "A face recogniser that accepts 1 % of strangers recognises the person in "
-        f"{entry.value_text('leak')} of its reconstructions{more}.",
-    )
-
-
-def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
-    """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
-    for one in (_of(entries, FIRST), *entries):
-        reach, ceiling = (None, None) if one is None else (one.reach.value, one.ceiling.value)
-        if one is not None and reach is not None and ceiling is not None and reach < SHORT * ceiling:
-            return (
-                f"The attacker's prior limits this: of real photographs projected into it, {number(one.spec, reach)} "
-                f"are {one.words}, of the photographs themselves {number(one.spec, ceiling)}. A better prior may show "
-                "more.",
-            )
-    return ()
-
-
-def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
-    """A sentence on two judges that disagree, of those whose features know nothing of the private images, which have a
-    reach; empty without such a pair."""
-    own = [one for one in entries if one.spec.ceiling and one.spec.reach is not None]
-    matching = [one for one in own if not one.spec.verifies]
-    for same in (matching, [one for one in own if one.spec.verifies and one.metric.endswith(FIRST)]):
-        if len(same) < 2:
-            continue
-        low, high = (pick(same, key=lambda one: one.leak.value or 0.0) for pick in (min, max))
-        if (high.leak.value or 0.0) - (low.leak.value or 0.0) >= APART:
-            both = f"{high.words} {high.value_text('leak')}, {low.words} {low.value_text('leak')}"
-            return (f"The judges disagree: {both}. The truth may be either.",)
-    return ()
-
-
 SEES = {
     "none": "nothing of the target",
     "labels": "the decided class alone",
