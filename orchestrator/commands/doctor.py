@@ -19,7 +19,6 @@ from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.core.same_code import TREE
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.requests import DoctorRequest, PluginsRequest
-from smoothsweep.orchestrator.commands.storage import examine_store, refuse_bucket
 from smoothsweep.orchestrator.store.opening import open_store
 
 PACKAGES = [
@@ -45,20 +44,8 @@ class Finding(NamedTuple):
 
 
 def print_findings(request: DoctorRequest) -> int:
-    """0 where all that is needed is there, 1 where something is missing or damaged."""
-    findings = examine(request.store or "store", only_read=bool(request.store))
-    if request.store:
-        refuse_bucket(request.store)
-        store = open_store(request.store)
-        found = examine_store(store)
-        wrong = [*(f"{line}; a run makes it again" for line in found.damaged), *found.unread]
-        findings += [Finding(False, True, f"store: {line}") for line in wrong]
-        size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
-        there = f"{found.artifacts} artifacts{size}, as they were written"
-        empty = not (found.artifacts or wrong)
-        findings.append(
-            Finding(not empty, False, f"store {store.location}: {'no artifacts there' if empty else there}")
-        )
+    """0 where all that is needed is there, 1 where something is missing."""
+    findings = examine(request.store)
     for finding in findings:
         screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return 0 if all(f.fine or not f.needed for f in findings) else 1
@@ -78,11 +65,8 @@ def list_plugins(request: PluginsRequest) -> int:
     return 2 if are_broken() else 0
 
 
-def examine(store: str, *, only_read: bool = False) -> list[Finding]:
-    """Look at Python, packages, cores, memory, devices, disk, and the files that come with smoothsweep.
-
-    only_read: whether the store need not be written.
-    """
+def examine(store: str) -> list[Finding]:
+    """Look at Python, packages, cores, memory, devices, disk, and the files that come with smoothsweep."""
     python, cores, free = ".".join(map(str, sys.version_info[:3])), allotted_cpus(), available_memory() / GIB
     found = [Finding(sys.version_info >= (3, 11), True, f"Python {python} (3.11 or newer)")]
     for name in PACKAGES:
@@ -98,7 +82,7 @@ def examine(store: str, *, only_read: bool = False) -> list[Finding]:
         if path.is_file():
             size = f"{path.stat().st_size / 2**20:.1f} MiB"
         found.append(Finding(path.is_file(), True, f"{path.relative_to(TREE).as_posix()} ({size})"))
-    return [*found, *_with_torch(), *_store(store, not only_read)]
+    return [*found, *_with_torch(), *_store(store)]
 
 
 def _with_torch() -> list[Finding]:
@@ -119,8 +103,8 @@ def _with_torch() -> list[Finding]:
     ]
 
 
-def _store(stated: str, written: bool) -> list[Finding]:
-    """Examine the store at a location. written: whether it must be writable."""
+def _store(stated: str) -> list[Finding]:
+    """Examine whether the store at a location can be written."""
     path = None if "://" in stated else Path(stated).resolve()
     existing = None if path is None else next(folder for folder in [path, *path.parents] if folder.exists())
     found = []
@@ -133,5 +117,5 @@ def _store(stated: str, written: bool) -> list[Finding]:
         elif existing is not None and not os.access(existing, os.W_OK):
             raise InputError(f"{existing} is closed to this user")
     except InputError as error:
-        return [*found, Finding(False, written, f"store {path or stated} cannot be written: {error}")]
-    return [*found, Finding(True, written, f"store {path or stated} can be written")]
+        return [*found, Finding(False, True, f"store {path or stated} cannot be written: {error}")]
+    return [*found, Finding(True, True, f"store {path or stated} can be written")]

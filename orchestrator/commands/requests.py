@@ -317,10 +317,8 @@ class LineageRequest(OfStore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorRequest:
-    """What this machine can run; with --store: check a store."""
-
-    store: str | None = option("read this whole store, and say what in it is damaged", metavar="STORE")
+class DoctorRequest(OfStore):
+    """What this machine can run, and what it lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)

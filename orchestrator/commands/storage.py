@@ -175,18 +175,18 @@ def unlink(request: LinkRequest) -> int:
 
 def _links(request: LinkRequest) -> tuple[Store, str, list[str]]:
     """A store in a folder, which need not be there, nor what it is linked to; the other's folder; the linked ones."""
-    refuse_bucket(request.store)
+    _refuse_bucket(request.store)
     store = local_store(request.store)
     return store, str(Path(request.other).expanduser().resolve()), links_of(store)
 
 
 def _local(location: str) -> Store:
     """A store in a folder, without those that it reads through. InputError for a bucket, and where there is none."""
-    refuse_bucket(location)
+    _refuse_bucket(location)
     return Store(root=open_existing_store(location).root)
 
 
-def refuse_bucket(location: str) -> None:
+def _refuse_bucket(location: str) -> None:
     if location.startswith("s3://"):
         raise InputError(f"--store {location}: expected a store in a folder, got a bucket; its service lists sizes")
 
@@ -274,11 +274,9 @@ def needs(store: Store, name: str) -> frozenset[Key] | None:
 
 
 class ExaminedStore(NamedTuple):
-    """What was found: artifacts as they were written and their bytes; those that are damaged, and those that the system
-    refused to read, one line each."""
+    """How many artifacts are as they were written; a line on each that is damaged, or that could not be read."""
 
     artifacts: int
-    bytes: int
     damaged: tuple[str, ...]
     unread: tuple[str, ...]
 
@@ -307,5 +305,4 @@ def examine_store(store: Store) -> ExaminedStore:
                     f"{stage_label(*key)}: was made from another {stage_label(*place)} than the store has: that one's "
                     "numbers or files have changed since"
                 )
-    size = sum(sum(manifest.get("sizes", {}).values()) for manifest in manifests.values())
-    return ExaminedStore(len(manifests), size, tuple(damaged), tuple(unread))
+    return ExaminedStore(len(manifests), tuple(damaged), tuple(unread))

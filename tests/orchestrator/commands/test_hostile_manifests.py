@@ -183,7 +183,7 @@ def commands(folder, trials):
         ("diff", a, b, "--json"),
         ("status", sweep),
         ("plan", sweep, "--json"),
-        ("doctor",),
+        ("store", "verify"),
         ("report", sweep),
     ]
 

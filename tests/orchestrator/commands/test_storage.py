@@ -188,7 +188,7 @@ def artifacts(store):
 
 
 @pytest.mark.parametrize("where", ["a file", "a manifest"])
-def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsys, monkeypatch):
+def test_verify_names_what_the_disk_does_not_give_and_goes_on(where, made, capsys, monkeypatch):
     _, store = made
     bad, whole = artifacts(store)[1], len(artifacts(store))
     digest = hashlib.file_digest
@@ -207,10 +207,10 @@ def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
 
     monkeypatch.setattr(hashlib, "file_digest", failing)
     monkeypatch.setattr(base, "read_artifact", failing_manifest)
-    assert main(["doctor", "--store", str(store.root)]) == 1
+    assert main(["store", "verify", "--store", str(store.root)]) == 1
     said = capsys.readouterr().out
     name = "what.txt" if where == "a file" else "manifest.json"
-    assert f"MISS  store: {bad.parent.name} {bad.name[:8]}: {bad / name}: Input/output error\n" in said
+    assert f"{bad.parent.name} {bad.name[:8]}: {bad / name}: Input/output error\n" in said
     assert f"{whole - 1} artifacts" in said
 
 
