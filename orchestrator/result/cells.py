@@ -354,13 +354,11 @@ class Summary:
         """`evidence`, which is there where a leak was measured. Raises ValueError where none was."""
         return present(self.evidence, "leak")
 
+    @once
     def evidence_by(self, metric: str, worst_by: str | None = None) -> Evidence | None:
         """What any metric tells of the complete recipes, each under the attack that works best against it by
         `worst_by`, by default the metric itself. None where it was not measured, or by a judge that tells nothing."""
-        return self._evidence(metric, worst_by or metric)
-
-    @once
-    def _evidence(self, metric: str, by: str) -> Evidence | None:
+        by = worst_by or metric
         if metric not in self.measured or not self.is_told(metric):
             return None
         cases = self.cases(by)
@@ -537,7 +535,7 @@ class Summary:
         for (other, _), members in families.items():
             found |= self._across(metric, other, members, among=len(across))
         by = metric if metric_of(metric).is_leak else self.primary if len(set(attack_of.values())) > 1 else None
-        evidence = None if by is None else self.evidence_by(metric, by)
+        evidence = None if by is None else self.evidence_by(metric, None if by == metric else by)
         if evidence is not None:
             worst = set(evidence.rows.values())
             met = [(row, other) for row, other in baseline_of.items() if {row, other} <= worst]

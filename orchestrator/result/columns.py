@@ -210,8 +210,6 @@ FRAMES: dict[str, tuple[Column, ...]] = {
         Column("needed", "text", "What might settle an inconclusive comparison."),
         *_with_ends("fraction", {"accuracy": "Its test accuracy minus that of the reference."}),
         Column("accuracy_word", "text", "The verdict on that."),
-        Column("is_best", "true or false", "It leaks least of its defense's recipes that are accurate enough."),
-        Column("is_accurate", "true or false", "It is accurate enough for that."),
         *_with_ends(
             "number",
             {"time": "Training time relative to plain training: geometric mean over the seeds."},

@@ -19,8 +19,6 @@ from smoothsweep.orchestrator.result.format import is_null
 from smoothsweep.orchestrator.result.summary import Summary
 from smoothsweep.tasks.registry import stage_title
 
-CHEAP = 0.02
-"""Test accuracy that most owners would give up for less leak."""
 NONE = "none"
 """The kind of plain training."""
 COST = "seconds_target"
@@ -83,30 +81,19 @@ def numbers_of(summary: Summary) -> dict[str, float]:
 
 def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of the frame `defenses`, and of each setting what holds for all of its recipes and for every defense:
-    `floor` of the test accuracy, `plain`, `reference` and its `words`, `families`, each with `sentence`, `curves`."""
+    `plain`, `reference` and its `words`, `families`, each with `curves` and `why` not from plain training."""
     rows, facts = [], []
     measured = summary.primary is not None and summary.primary in summary.measured
-    at = summary.worst(summary.deciding) if measured else {}
-    frame, accurate = summary.frame, summary.frame["test_acc"].fillna(-1.0) if measured else {}
+    frame = summary.frame
     for setting, words in by_setting(summary).items() if measured else ():
         plain = next((recipe for recipe, one in words.items() if one.plain), None)
         stated = frame.loc[frame["is_baseline"] & frame["recipe"].isin(words), "recipe"].unique()
         reference = str(stated[0]) if len(stated) == 1 else plain
         mine = _rows(data, summary, words, plain, reference)
-        accuracy = frame.loc[frame["recipe"] == reference, "test_acc"].dropna()
-        floor = float(accuracy.iloc[0]) - CHEAP if len(accuracy) else None
-        floor = floor if summary.min_test_acc is None else summary.min_test_acc
         against = "plain training" if plain is not None and reference == plain else f"the baseline ({reference})"
         described = []
         for key in dict.fromkeys(row["family"] for row in mine if row["family"] != NONE):
             own = [row for row in mine if row["family"] == key]
-            judged = [row for row in own if row["recipe"] in at]
-            for row in judged:
-                row["is_accurate"] = bool(floor is None or accurate[at[row["recipe"]]] >= floor)
-            if enough := [row for row in judged if row["is_accurate"]]:
-                min(enough, key=lambda row: summary.leak(at[row["recipe"]]))["is_best"] = True
-            elif judged:  # none is accurate enough: the most accurate
-                max(judged, key=lambda row: accurate[at[row["recipe"]]])["is_best"] = True
             first, known = words[own[0]["recipe"]], None if key == SMOOTHING else family_of(key)
             why = known.why if known else "its weakest setting is not known here"
             described.append(
@@ -119,7 +106,7 @@ def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, An
                 }
             )
         rows += [row | {"setting": setting} for row in mine]
-        held = {"setting": setting, "floor": floor, "plain": plain, "reference": reference, "words": against}
+        held = {"setting": setting, "plain": plain, "reference": reference, "words": against}
         facts.append(held | {"families": described})
     return rows, facts
 
@@ -127,7 +114,7 @@ def defense_frame(data: ReportData, summary: Summary) -> tuple[list[dict[str, An
 def _rows(
     data: ReportData, summary: Summary, words: Words, plain: str | None, reference: str | None
 ) -> list[dict[str, Any]]:
-    """The rows of one setting, without `is_best` of defenses."""
+    """The rows of one setting."""
     at, spent, rows = summary.worst(summary.deciding), training_costs(data, summary, words, plain), []
     for recipe, one in words.items():
         leak, accuracy = None, NOTHING
@@ -147,8 +134,6 @@ def _rows(
                 "accuracy": accuracy.difference,
                 **{f"accuracy_{end}": getattr(accuracy, end) for end in ("low", "high")},
                 "accuracy_word": accuracy.verdict or None,
-                "is_best": False,
-                "is_accurate": False,
                 **dict(zip(("time", "time_low", "time_high"), spent.get(recipe, (None,) * 3), strict=True)),
             }
         )
