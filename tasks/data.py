@@ -46,18 +46,9 @@ def save_split(train: ImageSet, test: ImageSet, notes: Sequence[str], out: Path)
 
 def _write_published(config: Config, out: Path) -> Metrics:
     """A published set goes to disk picture by picture: it need not fit into memory."""
-    options = {key: config.get(key) for key in ("classes", "pictures", "samples_per_class")}
-    written = planned(config, any_files=True).read(
-        lambda path: write_published(
-            config["kind"],
-            path,
-            out,
-            size=config["size"],
-            split_seed=config["split_seed"],
-            on_corrupt=config["on_corrupt"],
-            **options,
-        )
-    )
+    names = ("size", "classes", "pictures", "split_seed", "samples_per_class", "on_corrupt")
+    options: dict[str, Any] = {name: config.get(name) for name in names}
+    written = planned(config, any_files=True).read(lambda path: write_published(config["kind"], path, out, **options))
     write_file(out / "notes.json", json.dumps(list(written.notes), ensure_ascii=False, indent=1))
     return {"num_classes": written.num_classes, "num_train": written.num_train, "num_test": written.num_test}
 
@@ -82,19 +73,18 @@ def _synthetic(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
 def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
     from smoothsweep.core.data.labelled import load_labelled
 
-    split = planned(config).read(
-        lambda path: load_labelled(
-            path,
-            size=config["size"],
-            test_fraction=config["test_fraction"],
-            split_seed=config["split_seed"],
-            largest_classes=config.get("largest_classes"),
-            samples_per_class=config.get("samples_per_class"),
-            on_corrupt=config["on_corrupt"],
-            crop=config["crop"],
-            bits=config.get("bits"),
-        )
+    names = (
+        "size",
+        "test_fraction",
+        "split_seed",
+        "largest_classes",
+        "samples_per_class",
+        "on_corrupt",
+        "crop",
+        "bits",
     )
+    options: dict[str, Any] = {name: config.get(name) for name in names}
+    split = planned(config).read(lambda path: load_labelled(path, **options))
     return split.train, split.test, tuple(split.notes)
 
 

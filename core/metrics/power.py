@@ -36,6 +36,7 @@ import numpy as np
 from scipy import special
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.verdicts import (
     LEAST_SEEDS,
     Bounded,
@@ -319,7 +320,7 @@ def needed(
     pooled, spreads = components_of(cells, baseline=baseline), _spreads(cells, baseline)
     by_recipe = {}
     for recipe, interval in undecided.items():
-        if not _is_negligible(interval, smallest):
+        if interval.low is None or interval.high is None or not settled(interval.low, interval.high, smallest=smallest):
             own = replace(pooled, seed=max(pooled.seed, spreads[recipe]))
             by_recipe[recipe] = _needed(own, design, abs(interval.value), level, available)
     return by_recipe
@@ -353,9 +354,3 @@ def _rounded_up(value: float) -> float:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return math.ceil(value / unit) * unit
-
-
-def _is_negligible(interval: Bounded, smallest: float | None) -> bool:
-    if smallest is None or interval.low is None or interval.high is None:
-        return False
-    return -smallest <= interval.low and interval.high <= smallest

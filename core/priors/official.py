@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import pickle
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -235,12 +235,11 @@ def _read(program: BinaryIO) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """A network flattened: its layers and its tensors by dotted name, the constant filters counted."""
+    """A network flattened: its layers and its tensors by dotted name, without the constant filters."""
 
     where: str
     records: dict[str, _Record] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    filters: list[str] = field(default_factory=list)
 
 
 def _flattened(network: _Record, where: str) -> _Layers:
@@ -271,7 +270,6 @@ def _flattened(network: _Record, where: str) -> _Layers:
                 elif name == "resample_filter" and value is not None:
                     if value.shape != _FIR.shape or not torch.allclose(value.float(), _FIR, rtol=0, atol=1e-6):
                         raise InputError(f"{place}.{name}: expected the filter of [1, 3, 3, 1]")
-                    layers.filters.append(full)
                 elif value is not None:
                     layers.tensors[full] = value
     return layers
@@ -288,15 +286,12 @@ def _facts(layers: _Layers, arguments: dict[str, Any], config: StyleGAN2Config) 
             if type(value) not in (type(None), bool, int, float, str) or value != wanted:
                 place = f"{layers.where}.{path}" if path else layers.where
                 raise InputError(f"{place}: {name}: expected {wanted!r}, got {shortened(repr(value))}")
-    metas = [record.meta for record in layers.records.values()]
+    sources = {record.meta["module_src"] for record in layers.records.values()}
     return {
         "class_name": layers.records[""].meta["class_name"],
         "arguments": arguments,
-        "layer_classes": dict(sorted(Counter(meta["class_name"] for meta in metas).items())),
-        "source_sha256": sorted({hashlib.sha256(meta["module_src"].encode()).hexdigest() for meta in metas}),
+        "source_sha256": sorted({hashlib.sha256(source.encode()).hexdigest() for source in sources}),
         "tensors": len(layers.tensors),
-        "numbers": sum(value.numel() for value in layers.tensors.values()),
-        "filters_dropped": len(layers.filters),
     }
 
 

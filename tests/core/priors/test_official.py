@@ -18,7 +18,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.official import MANIFEST, import_prior, write_imported_prior
 from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_prior
 from smoothsweep.core.priors.settings import DISCRIMINATOR, StyleGAN2Config
-from smoothsweep.core.priors.stylegan2 import StyleGAN2, StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 GOLDEN = {
     name: torch.from_numpy(array)
@@ -100,10 +100,7 @@ def test_facts_and_the_text_in_the_file_that_is_not_run(file, tmp_path):
     assert (facts["file"], facts["bytes"]) == ("network.pkl", file.stat().st_size)
     generator, discriminator = facts["networks"]["G_ema"], facts["networks"]["D"]
     assert generator["class_name"] == "Generator" and discriminator["class_name"] == "Discriminator"
-    assert (generator["layer_classes"]["SynthesisLayer"], discriminator["layer_classes"]["MinibatchStdLayer"]) == (3, 1)
-    assert (generator["filters_dropped"], discriminator["filters_dropped"]) == (5, 6)
     assert generator["tensors"] == len(StyleGAN2(TINY).state_dict())
-    assert discriminator["numbers"] == sum(p.numel() for p in StyleGAN2Discriminator(TINY).parameters())
     assert len(generator["source_sha256"]) == 1 and len(generator["source_sha256"][0]) == 64
     with official_modules(), open(file, "rb") as handle:
         pickle.load(handle)  # a harmless marker of our own: plain unpickling does run it
