@@ -121,8 +121,11 @@ def with_plugins(
             member = plugin.point.load()
             if not _is_row(member, base):
                 got = f"at {plugin.point.value}, got {shortened(repr(member))}"
-                raise InputError(f"expected {_with_article(base.__name__)} {got}")
-            if why := _wrong_name(name) or _wrong_settings(member) or refuse(name, member, table):
+                article = "an" if base.__name__[0] in "AEIOU" else "a"
+                raise InputError(f"expected {article} {base.__name__} {got}")
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):  # which no sweep file could have
+                raise InputError(f"expected a name of small letters, digits and _, got {quoted(name)}")
+            if why := _wrong_settings(member) or refuse(name, member, table):
                 raise InputError(why)
             table[name] = member
         except KeyboardInterrupt:
@@ -130,7 +133,7 @@ def with_plugins(
         except InputError as error:
             _leave_out(family, name, f"plugin {plugin.source}: {error}")
         except BaseException as error:  # what ends its own program must not end ours
-            why = f"cannot load {plugin.point.value}: {_describe_error(error)}"
+            why = f"cannot load {plugin.point.value}: {type(error).__name__}: {' '.join(str(error).split())}"
             _leave_out(family, name, f"plugin {plugin.source}: {why}")
     return table
 
@@ -157,21 +160,6 @@ def _wrong_settings(member: Any) -> str | None:
     except InputError as error:
         return str(error)
     return None
-
-
-def _wrong_name(name: str) -> str | None:
-    """Why no sweep file can have a member of this name; None where one can."""
-    if re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        return None
-    return f"expected a name of small letters, digits and _, got {quoted(name)}"
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def _describe_error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def refuse_broken(family: str, name: object) -> None:

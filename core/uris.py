@@ -144,7 +144,8 @@ def _spellings(uri: str) -> set[str]:
             pairs = [f"{user}:{plain}", f"{plain}:"]  # of a password; of a user without one
             spellings |= {plain, quote(plain, errors="replace"), quote(plain, safe="", errors="replace")}
             spellings |= {quote_plus(plain, errors="replace"), repr(plain)[1:-1], json.dumps(plain)[1:-1]}
-            spellings |= {" ".join(plain.split()), *map(_base64, pairs)} if plain else set()
+            encoded = (base64.b64encode(pair.encode(errors="replace")).decode() for pair in pairs)
+            spellings |= {" ".join(plain.split()), *encoded} if plain else set()
     return spellings - {""}
 
 
@@ -162,7 +163,3 @@ def _beside_host_and_path(rest: str, at: int) -> list[str]:
         pieces = [piece for marks in MARKS for whole in wholes for piece in re.split(f"[{marks}]", whole)]
         raws += [*pieces, *(piece.partition("=")[2] for piece in pieces)]
     return raws
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode(errors="replace")).decode()

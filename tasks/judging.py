@@ -164,7 +164,9 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
     options: dict[str, Any] = {"image_size": trained["image_size"], "device": context.device}
     evidence, queries = answers_to(model, candidates, settings.label_queries, scores=scores, **options)
     context.progress(0.8, "membership scores")
-    measured = candidates.measure(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
+    shadows = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]
+    answered = [(shadow["phi"].numpy(), shadow["inside"].numpy()) for shadow in shadows if scores]
+    measured = candidates.measure(with_shadows(evidence, answered), queries)
     save_rows(
         out / "scores.parquet", pd.DataFrame({"class": measured.labels, "member": measured.member, **measured.scores})
     )
@@ -173,12 +175,6 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
     columns = {f"membership_{name}": [values.get(label) for label in classes] for name, values in by_class.items()}
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes, **columns}))
     return {**measured.metrics(), "membership_shift": candidates.shift, "membership_copies": float(candidates.copies)}
-
-
-def _shadows(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray]]:
-    """What each shadow model answers to all images, and which of them it was trained on."""
-    answers = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]
-    return [(answer["phi"].numpy(), answer["inside"].numpy()) for answer in answers]
 
 
 def judge_robustness(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

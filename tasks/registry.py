@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS, part_title
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import RECONSTRUCTIONS, StageWork
 from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
@@ -158,7 +158,7 @@ TASKS: dict[str, Task] = {
     **{
         name: Task(
             version=part.version,
-            title=part_title(name),
+            title=part.title,
             run="smoothsweep.tasks.attack:make_part",
             trains=part.trains,
             labelled=LABELLED_MATERIALS if part.labelled else (),

@@ -140,11 +140,6 @@ def part_kind(name: str) -> PartKind:
     return PARTS[name]
 
 
-def part_title(name: str) -> str:
-    """The label of a part for people."""
-    return part_kind(name).title or name.replace("_", " ")
-
-
 def make_attack(kind: str, **parameters: Any) -> Attack:
     """The named attack with these parameters, plain values as a file gives them.
 

@@ -18,7 +18,6 @@ from PIL import Image, ImageOps
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, read_whole
 
-CROPS = ("centre", "stretch")
 MOST_PICTURE = 256 * MIB
 """Bytes of an encoded picture."""
 

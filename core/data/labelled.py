@@ -13,7 +13,6 @@ from torch import Tensor
 
 from smoothsweep.core.data import splits
 from smoothsweep.core.data.decoding import (
-    CROPS,
     Picture,
     UnreadablePicture,
     decode_picture,
@@ -25,8 +24,6 @@ from smoothsweep.core.data.images import ImageSet, each_in_threads
 from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import few
-
-ON_CORRUPT = ("refuse", "skip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,6 @@ def load_labelled(
     images in one part only, fewer than two classes, unknown splits.
     """
     path = Path(path)
-    _check_options(on_corrupt, crop, test_fraction, size)
     listing = list_labelled(path)
     entries = listing.entries
     labels, names, notes = assign_labels(entries, listing.folders, path)
@@ -141,9 +137,6 @@ def load_unlabelled(
     pictures a seeded choice of them is read, in order. Raises InputError naming the first unreadable picture.
     """
     path = Path(path)
-    _check_options("refuse", crop, 0.5, size)
-    if limit is not None and limit < 1:
-        raise InputError(f"limit: expected at least 1, got {limit}")
     entries = list_unlabelled(path)
     if limit is not None and limit < len(entries):
         chosen = np.random.default_rng(seed).permutation(len(entries))[:limit]
@@ -155,16 +148,6 @@ def read_entries(entries: Sequence[Entry], path: Path, *, size: int, bits: int |
     """The pictures that can be read, uint8 [n, 3, size, size], and which of the entries they are. Raises InputError."""
     images, _, kept, _ = _decode(entries, path, size=size, crop="centre", on_corrupt="skip", bits=bits)
     return images, kept
-
-
-def _check_options(on_corrupt: str, crop: str, test_fraction: float, size: int) -> None:
-    for name, value, valid in (("on_corrupt", on_corrupt, ON_CORRUPT), ("crop", crop, CROPS)):
-        if value not in valid:
-            raise InputError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
-    if size < 1:
-        raise InputError(f"size: expected at least 1 pixel, got {size}")
-    if not 0 < test_fraction < 1:
-        raise InputError(f"test_fraction: expected a number between 0 and 1, got {test_fraction}")
 
 
 def decode_entries(

@@ -71,8 +71,6 @@ def stratified_split(labels: Tensor, *, test_fraction: float, seed: int, names: 
     The share is rounded, but at least one image of a class trains and one tests. A class is split by (seed,
     label) alone: other classes do not change it. Raises InputError naming a class with fewer than two images.
     """
-    if not 0 < test_fraction < 1:
-        raise InputError(f"test_fraction: expected a number between 0 and 1, got {test_fraction}")
     test = []
     for label, members in _members(labels, names):
         if len(members) < 2:
@@ -90,8 +88,6 @@ def samples_per_class(labels: Tensor, count: int, *, seed: int, names: Sequence[
     Nested: with the same seed a smaller count gives a subset of a larger one, so that curves over the number
     of images add images and replace none. Raises InputError naming a class that has too few.
     """
-    if count < 1:
-        raise InputError(f"samples_per_class: expected at least 1, got {count}")
     chosen = []
     for label, members in _members(labels, names):
         if len(members) < count:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 # plain cross entropy without a word.
 
 
-REDUCTIONS = ("mean", "sum", "none")
-
-
 def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:
     """Target vectors (1 - alpha) * onehot + alpha / C, float32 [N, C] (Eq. 2). Every row sums to 1.
 
@@ -48,20 +45,20 @@ def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:
     return (1 - alpha) * onehot + alpha / num_classes
 
 
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, alpha: float, *, reduction: str = "mean") -> Tensor:
+def smoothed_cross_entropy(
+    logits: Tensor, labels: Tensor, alpha: float, *, reduction: Literal["mean", "none"] = "mean"
+) -> Tensor:
     """Cross entropy against smoothed targets (Eq. 3), for every alpha in (-inf, 1].
 
     logits: float [N, C] (half precision is computed in float32); labels: int64 [N].
-    Returns a scalar for reduction "mean" (over N) or "sum", [N] for "none". With alpha < 0 the loss has no
+    Returns a scalar for reduction "mean" (over N), [N] for "none". With alpha < 0 the loss has no
     lower bound. Matches losses/label_smoothing.py of LukasStruppek/Plug-and-Play-Attacks for alpha < 0 and
     torch's built-in criterion for alpha >= 0.
-    Raises InputError for an alpha above 1 or not finite, ValueError for wrong shapes or an unknown reduction.
+    Raises InputError for an alpha above 1 or not finite, ValueError for wrong shapes.
     """
     import torch
 
     alpha = check_alpha(alpha)
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         got = f"{tuple(logits.shape)}, {tuple(labels.shape)}"
         raise ValueError(f"expected logits [N, C] and labels [N], got {got}")
@@ -71,9 +68,7 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, alpha: float, *, redu
     loss = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1)
     if alpha != 0:  # the uniform term would turn a logit of -inf into 0 * inf
         loss = (1 - alpha) * loss - alpha * log_probabilities.mean(dim=1)
-    if reduction == "none":
-        return loss
-    return loss.mean() if reduction == "mean" else loss.sum()
+    return loss.mean() if reduction == "mean" else loss
 
 
 _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full

@@ -177,16 +177,12 @@ class Membership(Judge):
 
     def __post_init__(self) -> None:
         check_shadows(self.shadows, "judges.membership.shadows")
-        if self.shadow_recipe is not None:
-            self._check_recipe(self.shadow_recipe)
-
-    def _check_recipe(self, recipe: Mapping[str, Any]) -> None:
-        """Raise InputError for a recipe that no shadow model would have, or that needs more than the images."""
-        key = "judges.membership.shadow_recipe"
-        require(self.shadows > 0, key, "none without shadow models", "one with judges.membership.shadows 0")
-        require(recipe.get("poison") is None, f"{key}.poison", "none", "one")
-        goal = recipe.get("stop_at_test_acc")
-        require(not isinstance(goal, Mapping), f"{key}.stop_at_test_acc", "a number", "another trial's")
+        if (recipe := self.shadow_recipe) is not None:  # one that shadow models would have, of nothing but the images
+            key = "judges.membership.shadow_recipe"
+            require(self.shadows > 0, key, "none without shadow models", "one with judges.membership.shadows 0")
+            require(recipe.get("poison") is None, f"{key}.poison", "none", "one")
+            goal = recipe.get("stop_at_test_acc")
+            require(not isinstance(goal, Mapping), f"{key}.stop_at_test_acc", "a number", "another trial's")
 
     def check(self, sweep: Any) -> None:
         """Raise InputError for targets whose training images are not known, or whose recipe cannot be repeated."""

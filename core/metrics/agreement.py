@@ -66,7 +66,7 @@ def rank_agreement(proxy: ArrayLike, full: ArrayLike, *, k: int = 3, resamples: 
     they are narrower than the large-sample interval on Fisher's z scale (Fieller, Hartley and Pearson, 1957): resamples
     of rankings that agree perfectly agree perfectly too, be they ever so few. They say what another choice of recipes
     would give, not what other seeds would; noise in either audit pulls the values towards 0. Raises InputError for
-    different lengths, fewer than 2 recipes, values that are not finite, or impossible options.
+    different lengths, fewer than 2 recipes, or values that are not finite.
     """
     cheap, dear = np.asarray(proxy, dtype=np.float64), np.asarray(full, dtype=np.float64)
     _check(cheap, dear, k)

@@ -101,12 +101,11 @@ def compare_recipes(
         reference: The recipe that the others are compared with first of all; its pairs are a family of their own, with
             Dunnett's quantile for as many as they are, and with the guard of `crossed_effects`.
 
-    Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
+    Raises InputError for fewer than two recipes, shapes that differ, or values that are not finite.
     """
     names, cells = stacked(values)
     if len(names) < 2:
         raise InputError(f"comparisons: expected at least 2 recipes, got {len(names)}")
-    check_level(level)
     first, second = np.triu_indices(len(names), 1)
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
@@ -143,12 +142,6 @@ def stacked(values: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:
             + (", ".join(str(list(shape)) for shape in sorted(shapes)) or "no recipe")
         )
     return list(matrices), np.stack(list(matrices.values()))
-
-
-def check_level(level: float) -> None:
-    """Raises InputError for a level outside (0, 1)."""
-    if not 0 < level < 1:
-        raise InputError(f"level: expected a number between 0 and 1, got {level}")
 
 
 def joint_deviations(cells: np.ndarray, resamples: int, seed: int, *, students: bool = False) -> np.ndarray:
@@ -275,7 +268,6 @@ def recommend(
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
-    check_level(level)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None)
@@ -406,14 +398,13 @@ def reaudit(
     the attack that looks strongest with fresh seeds has beside every one of the first audit, and the other way round,
     under Bonferroni's correction for the attacks. No interval where either audit has one seed.
 
-    Raises InputError for other attacks or classes, values that are not finite, or an impossible level.
+    Raises InputError for other attacks or classes, or values that are not finite.
     """
     before, after = _cells(selected, "selected"), _cells(fresh, "fresh")
     if list(selected) != list(fresh):
         raise InputError(f"re-audit: expected the same attacks, got {list(selected)} and {list(fresh)}")
     if before.shape[2] != after.shape[2]:
         raise InputError(f"re-audit: expected the same classes, got {before.shape[2]} and {after.shape[2]} of them")
-    check_level(level)
     means = [cells.mean(axis=(1, 2)).max() for cells in (before, after)]
     seeds = min(before.shape[1], after.shape[1])
     low, high = _bounds(before, after, (1 - level) / among) if seeds >= LEAST_SEEDS else (None, None)

@@ -177,13 +177,9 @@ def prdc_per_class(
     the classes with fewer than k + 1 real or fake images, which have no balls and are not in the means.
 
     labels: int64 [N], [M]. Euclidean, float64; memory is bounded by the features and `CHUNK_ELEMENTS`. With definition
-    "official" this is what the official loop was meant to compute. Raises InputError for an unknown definition, and if
-    no class has enough images; ValueError for bad shapes, NaN or infinity.
+    "official" this is what the official loop was meant to compute. Raises InputError if no
+    class has enough images; ValueError for bad shapes, NaN or infinity.
     """
-    if definition not in DEFINITIONS:
-        raise InputError(f"prdc definition: expected one of {', '.join(DEFINITIONS)}, got {definition!r}")
-    if k < 1:
-        raise InputError(f"prdc k: expected at least 1, got {k}")
     real, fake = _checked("prdc", real, fake)
     if len(real):  # the reals' mean becomes the origin: smaller norms, more exact distances
         centre = real.mean(dim=0)

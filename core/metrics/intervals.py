@@ -96,10 +96,9 @@ def rate_interval(
     One seed has an interval over classes alone. One seed without classes, or one seed of one class, gives none; nor do
     rates without classes that are all equal and of an unknown number of images.
 
-    Raises ValueError for no or non-finite values, a rate outside [0, 1], fewer images than rates of classes, or an
-    impossible level.
+    Raises ValueError for no or non-finite values, a rate outside [0, 1], or fewer images than rates of classes.
     """
-    table = _checked(rates, level)
+    table = _checked(rates)
     if table.min() < 0 or table.max() > 1:
         raise ValueError(f"rates: expected numbers in [0, 1], got {table.min():g} to {table.max():g}")
     by_class = table.ndim == 2
@@ -120,10 +119,9 @@ def seed_mean_interval(
 ) -> Interval:
     """Mean of one number per seed [n] that is no rate, with Student's t interval; no interval for n = 1.
 
-    bounds: clip the interval, e.g. to (0, infinity). Raises ValueError for empty or non-finite values or an impossible
-    level.
+    bounds: clip the interval, e.g. to (0, infinity). Raises ValueError for empty or non-finite values.
     """
-    numbers = _checked(values, level).ravel()
+    numbers = _checked(values).ravel()
     n, mean, low, high = len(numbers), float(numbers.mean()), None, None
     if n > 1:
         half = float(_student(n - 1, level) * numbers.std(ddof=1) / np.sqrt(n))
@@ -137,9 +135,9 @@ def crossed_mean_interval(
     """Mean of numbers [seeds, classes] that are no rates of outcomes, such as an AUC of each class, with Student's t.
 
     The variance is that of crossed random effects, as of rates. bounds: clip the interval. One seed: an interval over
-    classes alone; a single number has none. Raises ValueError for empty or non-finite values or an impossible level.
+    classes alone; a single number has none. Raises ValueError for empty or non-finite values.
     """
-    table = np.atleast_2d(_checked(values, level))
+    table = np.atleast_2d(_checked(values))
     mean, low, high = float(table.mean()), None, None
     if table.size > 1:
         variance, freedom = _crossed_variance(table)
@@ -156,8 +154,8 @@ def _around(mean: float, half: float, bounds: tuple[float, float] | None) -> tup
 
 def independent_rate_interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of the rate of `hits` among independent trials. Raises ValueError for an impossible count."""
-    if trials < 1 or not 0 <= hits <= trials or not 0 < level < 1:
-        raise ValueError(f"rate: expected hits among trials, a level in (0, 1), got {hits} of {trials}, {level}")
+    if trials < 1 or not 0 <= hits <= trials:
+        raise ValueError(f"rate: expected hits among trials, got {hits} of {trials}")
     return _wilson(hits / trials, float(special.ndtri((1 - level) / 2) ** 2 / trials))
 
 
@@ -214,10 +212,8 @@ def _student(freedom: float, level: float) -> float:
     return -float(special.stdtrit(freedom, (1 - level) / 2))
 
 
-def _checked(values: ArrayLike, level: float) -> np.ndarray:
+def _checked(values: ArrayLike) -> np.ndarray:
     """Check values and convert them to float64, [n] or [seeds, classes]. Raises ValueError."""
-    if not 0 < level < 1:
-        raise ValueError(f"level: expected a number between 0 and 1, got {level}")
     try:
         table = np.asarray(values, dtype=np.float64)
     except ValueError:
@@ -275,9 +271,9 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
         top: How many people count as the most exposed, at least 1.
         level: Confidence level, in (0, 1).
 
-    Raises ValueError for no or impossible shares, fewer than one image, or impossible options.
+    Raises ValueError for no or impossible shares, or fewer than one image.
     """
-    table, counts = _checked_shares(shares, images, top, level)
+    table, counts = _checked_shares(shares, images)
     hits = table * counts
     # People with the same hits are alike, whichever seeds they had them under.
     order = np.argsort(hits + 1e-3 * counts, axis=0, kind="stable")
@@ -401,9 +397,7 @@ def _one_more(count: np.ndarray, over: np.ndarray) -> np.ndarray:
     return more
 
 
-def _checked_shares(
-    shares: ArrayLike, images: ArrayLike | None, top: int, level: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _checked_shares(shares: ArrayLike, images: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     """Shares and images, [seeds, people] each."""
     table = np.asarray(shares, dtype=np.float64)
     if table.ndim != 2 or not table.size:
@@ -414,8 +408,6 @@ def _checked_shares(
     counts = np.broadcast_to(counts, table.shape)
     if not (counts >= 1).all() or not np.isfinite(counts).all():
         raise ValueError("images: expected at least one for each share")
-    if top < 1 or not 0 < level < 1:
-        raise ValueError(f"expected a top of at least 1 and a level in (0, 1), got {top} and {level}")
     return table, counts
 
 

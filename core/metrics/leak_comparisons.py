@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import Comparisons, Pair, check_level, stacked
+from smoothsweep.core.metrics.comparisons import Comparisons, Pair, stacked
 from smoothsweep.core.metrics.power import Needed, needed
 from smoothsweep.core.metrics.verdicts import (
     INCONCLUSIVE,
@@ -100,13 +100,6 @@ class Ends:
         return p_values
 
 
-def number_of(baseline: str, leaks: Leaks) -> int:
-    """The number of the baseline among the recipes. Raises InputError for an unknown one."""
-    if baseline not in leaks:
-        raise InputError(f"baseline: expected one of {', '.join(leaks) or 'the recipes'}, got {baseline!r}")
-    return list(leaks).index(baseline)
-
-
 def against_baseline(recipes: int, among: int = 1) -> Dunnett:
     """The family of comparisons with the baseline: of `recipes`, itself among them, or of `among` beside it where that
     is more."""
@@ -130,9 +123,8 @@ class LeakCells:
 
     @classmethod
     def of(cls, leaks: Leaks, *, level: float) -> LeakCells:
-        """Check and stack the leaks. Raises InputError for no recipe, recipes under other attacks, a level outside
-        (0, 1), or values that `comparisons` refuses."""
-        check_level(level)
+        """Check and stack the leaks. Raises InputError for no recipe, recipes under other attacks, or values
+        that `comparisons` refuses."""
         attacks = tuple(next(iter(leaks.values()), ()))
         for recipe, under in leaks.items():
             if set(under) != set(attacks):
@@ -425,7 +417,9 @@ def compare_leaks(
     that `comparisons` refuses.
     """
     cells, names = LeakCells.of(leaks, level=level), list(leaks)
-    reference = None if baseline is None else number_of(baseline, leaks)
+    if baseline is not None and baseline not in leaks:
+        raise InputError(f"baseline: expected one of {', '.join(leaks) or 'the recipes'}, got {baseline!r}")
+    reference = None if baseline is None else names.index(baseline)
     unknown = [attack for attack in published if attack not in cells.attacks]
     if unknown:
         raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown)}")

@@ -132,12 +132,10 @@ def accept_threshold(impostors: Tensor, false_accepts: float) -> float:
 
     impostors: float [N], scores of strangers, N at least 1; false_accepts: in (0, 1). A score is accepted if it is
     larger than the threshold, so of equal scores either all are accepted or none, and the rate is kept on
-    `impostors` whatever the ties. Raises InputError for no scores, scores that are not finite, or a rate out of range.
+    `impostors` whatever the ties. Raises InputError for no scores, or scores that are not finite.
     """
     if impostors.ndim != 1 or not len(impostors) or not impostors.isfinite().all():
         raise InputError(f"impostor scores: expected finite numbers [N], got {list(impostors.shape)}")
-    if not 0 < false_accepts < 1:
-        raise InputError(f"false accepts: expected a rate between 0 and 1, got {false_accepts}")
     allowed = int(false_accepts * len(impostors) + 1e-9)  # .01 of 100 scores is 1, whatever the rounding
     return float(impostors.double().sort(descending=True).values[allowed])
 

@@ -14,15 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.weight_files import (
-    WEIGHT_FILES,
-    WeightFile,
-    by_hand,
-    find_file,
-    verify_weight_file,
-    weight_folders,
-    wrong_content,
-)
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, published_file, wrong_content
 from smoothsweep.core.readers.files import MIB
 from smoothsweep.core.readers.tensors import (
     AS_PROGRAM,
@@ -34,7 +26,7 @@ from smoothsweep.core.readers.tensors import (
     read_isolated,
     why_not_weights,
 )
-from smoothsweep.core.text import quoted
+from smoothsweep.core.text import few, quoted
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, Opacus, the publication's own class,
 # torch.compile.
@@ -53,24 +45,15 @@ SMALL_STATE = 1024 * MIB
 _SPARE = 64 * MIB
 
 
-def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[str, Tensor]:
+def read_pretrained_state(architecture: str) -> dict[str, Tensor]:
     """The ImageNet state dictionary of an architecture from a file in `weight_folders`; nothing is downloaded.
 
-    Raises InputError if there are no such weights, the file is nowhere, or its content is not the published one:
-    the SHA-256 of `WEIGHT_FILES`, or for a file that is not listed there the one its name ends in.
+    Raises InputError if there are no such weights, the file is nowhere, or its content is not the published one.
     """
-    if weights_url is None:
+    if architecture not in WEIGHT_FILES:
         raise InputError(f"pretrained: expected an architecture with ImageNet weights, got {architecture}")
-    entry = _published(architecture, weights_url)
-    folders = weight_folders()
-    path = find_file(entry.file_name, folders)
-    if path is None:
-        nor = f"; nor is it in {folders[1]}" if len(folders) > 1 else ""
-        raise InputError(f"pretrained {by_hand(entry, folders[0])}{nor}; nothing is downloaded by itself")
-    verify_weight_file(path, entry)
-    return plain_tensors(
-        read_tensor_file(path, f"pretrained {architecture}", published=True), f"pretrained {architecture}: {path}"
-    )
+    path, where = published_file(architecture, "pretrained"), f"pretrained {architecture}"
+    return plain_tensors(read_tensor_file(path, where, published=True), f"{where}: {path}")
 
 
 def read_tensor_file(path: Path, where: str, *, published: bool = False) -> Any:
@@ -198,15 +181,6 @@ def fitting_state(
     return {**state, **{key: torch.zeros((), dtype=torch.long) for key in absent}}
 
 
-def _published(architecture: str, weights_url: str) -> WeightFile:
-    """The listed file of this URL, or one described by nothing but its name, which promises a checksum."""
-    for entry in WEIGHT_FILES.values():
-        if entry.url == weights_url:
-            return entry
-    prefix = Path(weights_url).stem.rsplit("-", 1)[-1]
-    return WeightFile(name=architecture, url=weights_url, sha256=prefix, mebibytes=None, licence="unknown")
-
-
 # Which of a file's tensors are a network's: under any prefix, in any dictionary, beside what training left there.
 
 
@@ -271,10 +245,10 @@ def choose_weights(
         raise InputError(f"{where}: --weights: expected one of the sets that fit {what}: {has}; got {quoted(wanted)}")
     if not whole:
         nearest = min(found, key=lambda held: len(held.missing))
-        keys = [str(key) for key in nearest.entries]
+        keys = [quoted(str(key)) for key in nearest.entries]
         raise InputError(
             f"{where}: expected {what}, of which {len(nearest.missing)} tensors are missing, first "
-            f"{nearest.missing[0]}; the file has {_some(keys)}. Of another architecture, name that one; of a class of "
+            f"{nearest.missing[0]}; the file has {few(keys, 3)}. Of another architecture, name that one; of a class of "
             f"your own, {AS_PROGRAM}"
         )
     taken = whole[names.index(wanted)] if wanted is not None else whole[0]
@@ -294,13 +268,8 @@ def remarks_on(taken: WeightSet, others: Sequence[str]) -> list[str]:
             f"{len(others) + 1} sets of weights fit: {taken.name} is taken; --weights takes {' or '.join(others)}"
         )
     if taken.beside:
-        told.append(f"left out, beside the network: {_some(list(taken.beside))}")
+        told.append(f"left out, beside the network: {few([quoted(key) for key in taken.beside], 3)}")
     return told
-
-
-def _some(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return ", ".join(quoted(key) for key in keys[:3]) + more
 
 
 def _dictionaries(content: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[Any, Any]]]:

@@ -16,7 +16,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.architectures import IN_UNIT_RANGE, anatomy_of
 from smoothsweep.core.models.checkpoints import load_published_state, load_published_trunk, read_pretrained_state
 from smoothsweep.core.models.inference import USUAL, Normalisation, input_layer
-from smoothsweep.core.models.weight_files import WEIGHT_FILES
 
 # Backbones of the low-resolution attacks' classifiers: VGG-16, IR-50, IR-152 and LOMMA's EfficientNets.
 #
@@ -265,32 +264,26 @@ class Architecture:
     Attributes:
         build: Makes the network.
         head: Path of its own classification layer, "" if it ends in features already.
-        weights_url: Where torchvision publishes its ImageNet weights (never fetched from here).
-        trunk: Where these serve one part alone, its name there and here.
+        trunk: Where torchvision's ImageNet weights serve one part alone, its name there and here.
     """
 
     build: Callable[[], Any]
     head: str = ""
-    weights_url: str | None = None
     trunk: tuple[str, str] | None = None
 
 
-def _torchvision(name: str, head: str, weights: str | None = None, **options: bool) -> Architecture:
-    """weights: their name in `WEIGHT_FILES`, where it is not the network's."""
-
+def _torchvision(name: str, head: str, **options: bool) -> Architecture:
     def build() -> nn.Module:
         from torchvision import models  # it brings in torch's compiler, which no command needs to start
 
         return models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
 
-    return Architecture(build=build, head=head, weights_url=WEIGHT_FILES[weights or name].url)
+    return Architecture(build=build, head=head)
 
 
-def _lowres(build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature") -> Architecture:
-    """imagenet: the name in torchvision of the network whose convolutions it has, under the name `convolutions`."""
-    url = WEIGHT_FILES[imagenet].url if imagenet else None
-    trunk = ("features", convolutions) if imagenet else None
-    return Architecture(build=build, head="fc_layer", weights_url=url, trunk=trunk)
+def _lowres(build: Callable[[], nn.Module], convolutions: str = "") -> Architecture:
+    """convolutions: the name of the part that torchvision's network has as `features`, where there is one."""
+    return Architecture(build=build, head="fc_layer", trunk=("features", convolutions) if convolutions else None)
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -301,17 +294,17 @@ ARCHITECTURES: dict[str, Architecture] = {
     "resnet50": _torchvision("resnet50", "fc"),
     "resnet101": _torchvision("resnet101", "fc"),
     "resnet152": _torchvision("resnet152", "fc"),
-    "resnext50": _torchvision("resnext50_32x4d", "fc", "resnext50"),
+    "resnext50": _torchvision("resnext50_32x4d", "fc"),
     "densenet121": _torchvision("densenet121", "classifier"),
     "densenet169": _torchvision("densenet169", "classifier"),
     "vit_b_16": _torchvision("vit_b_16", "heads.head"),
     "inception_v3": _torchvision("inception_v3", "fc", aux_logits=True, init_weights=True),
-    "vgg16_bn": _lowres(VGG16BN, "vgg16_bn"),
+    "vgg16_bn": _lowres(VGG16BN, "feature"),
     "ir50_64": _lowres(partial(ImprovedResNet, IR50, side=64)),  # FaceNet64 there
     "ir50_112": _lowres(partial(ImprovedResNet, IR50, side=112)),  # FaceNet, their evaluation model
     "ir50_112_narrow": _lowres(partial(ImprovedResNet, IR50, side=112, width=_WIDTH // 8)),  # for small machines
     "ir152_64": _lowres(partial(ImprovedResNet, IR152, side=64)),  # what they call ResNet-152
-    **{name: _lowres(partial(EfficientNet, name), name, "feature.0") for name in EFFICIENTNETS},
+    **{name: _lowres(partial(EfficientNet, name), "feature.0") for name in EFFICIENTNETS},
 }
 
 
@@ -423,10 +416,10 @@ def build_classifier(
     classifier = Classifier(architecture, backbone, head)
     classifier.wants(usual_input(architecture))
     if pretrained and entry.trunk:
-        load_published_trunk(classifier, read_pretrained_state(architecture, entry.weights_url), *entry.trunk)
+        load_published_trunk(classifier, read_pretrained_state(architecture), *entry.trunk)
     elif pretrained:
         classifier.head = original_head if original_head is not None else head
-        load_published_state(classifier, read_pretrained_state(architecture, entry.weights_url), entry.head)
+        load_published_state(classifier, read_pretrained_state(architecture), entry.head)
         if not (protocol == "paper" and num_classes == _IMAGENET_CLASSES):
             classifier.head = head
     return classifier

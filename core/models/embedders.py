@@ -18,13 +18,7 @@ from smoothsweep.core.models.checkpoints import fitting_state, most_of, plain_te
 from smoothsweep.core.models.classifiers import IR50, IR152, Trunk
 from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.inference import IMAGENET_MEAN, IMAGENET_STD
-from smoothsweep.core.models.weight_files import (
-    WEIGHT_FILES,
-    by_hand,
-    find_weight_file,
-    verify_weight_file,
-    weight_folders,
-)
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, published_file
 
 # A small face embedder for synthetic identities.
 
@@ -402,12 +396,7 @@ def own_weights(name: str) -> Path:
     """The shipped or staged file of an embedder. Raises InputError where it has none, or one that is damaged."""
     kind = KINDS[name]
     if kind.is_staged:
-        entry, folders = WEIGHT_FILES[name], weight_folders()
-        path = find_weight_file(name, folders)
-        if path is None:
-            raise InputError(f"embedder {name}: {by_hand(entry, folders[0])}; nothing is downloaded by itself")
-        verify_weight_file(path, entry)
-        return path
+        return published_file(name, f"embedder {name}:")
     if kind.shipped_file is None:
         raise InputError(f"embedder {name}: expected the path of a safetensors file ({_origin(name)}), got none")
     return kind.shipped_file

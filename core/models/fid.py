@@ -6,64 +6,20 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from smoothsweep.core.data.images import resize, stretched
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.checkpoints import fitting_state, plain_tensors, read_tensor_file
 from smoothsweep.core.models.inference import IMAGENET_MEAN, IMAGENET_STD
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, verify_weight_file
 
-if TYPE_CHECKING:
-    from smoothsweep.core.models.fid_network import FidInception
-
-
 SIZE = 299
-
-
-def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception:
-    """The network with the weights of `path`: evaluation mode, frozen, on the CPU.
-
-    sha256: the checksum that the file must have, in full or its beginning; None means the published file's
-    (`pt_inception-2015-12-05-6726825d.pth`; torch-fidelity's file of weights is the same). Raises InputError for a
-    file that is missing, damaged, another one, or does not fit.
-    """
-    from smoothsweep.core.models.fid_network import FidInception  # with torchvision, which only this needs
-
-    return _loaded("fid_inception", FidInception(), path, sha256)
-
-
-def _loaded(name: str, network: Any, path: Path, sha256: str | None) -> Any:
-    """The network with its published weights, once the file has their checksum."""
-    entry = WEIGHT_FILES[name]
-    if sha256 is not None:
-        entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
-    verify_weight_file(path, entry)
-    where = f"weights {name}: {path}"
-    state = plain_tensors(read_tensor_file(path, f"weights {name}", published=True), where)
-    network.load_state_dict(fitting_state(state, network.state_dict(), where))
-    return network.eval().requires_grad_(False)
-
-
-def _paper_input(images: Tensor) -> Tensor:
-    if images.dtype == torch.uint8:
-        images = images.float() / 127.5 - 1
-    return 2 * resize(images, SIZE) - 1
-
-
-def _clean_input(images: Tensor) -> Tensor:
-    if images.dtype != torch.uint8:
-        if not images.isfinite().all():  # rounding to bytes would hide it
-            raise ValueError("expected finite images, got NaN or infinity")
-        images = images.add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
-    return (tf1_bilinear(images.float(), SIZE) - 128) / 128
-
-
-FID_INPUTS: dict[str, Callable[[Tensor], Tensor]] = {"paper": _paper_input, "clean": _clean_input}
+USUAL = "fid_inception"
+"""The network of the usual FID, beside those of `PUBLISHED_FIDS`; torch-fidelity's file of weights is the same."""
 
 
 def fid_input(images: Tensor, protocol: str) -> Tensor:
@@ -75,11 +31,15 @@ def fid_input(images: Tensor, protocol: str) -> Tensor:
     clean: rounded to bytes as a saved picture is (values outside [-1, 1] clipped), TensorFlow 1's bilinear resize of
         the image at its own size, (x - 128) / 128. Source: torch-fidelity, feature_extractor_inceptionv3.py.
 
-    Raises InputError for another protocol; ValueError for images in `clean` that are not finite.
+    Raises ValueError for images in `clean` that are not finite.
     """
-    if protocol not in FID_INPUTS:
-        raise InputError(f"protocol: expected one of {', '.join(FID_INPUTS)}, got {protocol!r}")
-    return FID_INPUTS[protocol](images)
+    if protocol == "paper":
+        return 2 * resize(images.float() / 127.5 - 1 if images.dtype == torch.uint8 else images, SIZE) - 1
+    if images.dtype != torch.uint8:
+        if not images.isfinite().all():  # rounding to bytes would hide it
+            raise ValueError("expected finite images, got NaN or infinity")
+        images = images.add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+    return (tf1_bilinear(images.float(), SIZE) - 128) / 128
 
 
 def tf1_bilinear(images: Tensor, size: int) -> Tensor:
@@ -113,7 +73,6 @@ class FidNetwork:
 
     Attributes:
         weights: The published file, an entry of `WEIGHT_FILES`.
-        load: (path, sha256) -> the network.
         shown: Images uint8, or floats in [-1, 1], [N, 3, H, W] -> what the network gets, float32 [N, 3, 299, 299].
         made: As `shown` for reconstructions, where they are treated otherwise.
         attacked_only: Whether the real images are those of the attacked classes or all.
@@ -121,7 +80,6 @@ class FidNetwork:
     """
 
     weights: str
-    load: Callable[..., nn.Module]
     shown: Callable[[Tensor], Tensor]
     made: Callable[[Tensor], Tensor]
     attacked_only: bool
@@ -161,23 +119,9 @@ def plg_input_of_reconstructions(images: Tensor) -> Tensor:
     return plg_input(stretched(_unit(images)))
 
 
-def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Module:
-    """torchvision's Inception of ImageNet without its classification layer: [N, 3, 299, 299] -> [N, 2048].
-
-    In evaluation mode, frozen, on the CPU; it maps no inputs. sha256: what the file must have, None for that of
-    torchvision's published one. Raises InputError for a file that is missing, damaged, another one, or does not fit.
-    """
-    from torchvision.models import Inception3
-
-    network = _loaded("inception_v3", Inception3(init_weights=False, transform_input=False), path, sha256)
-    network.fc, network.AuxLogits = nn.Identity(), None
-    return network
-
-
 PUBLISHED_FIDS: dict[str, FidNetwork] = {
     "fid_lomma": FidNetwork(
-        weights="fid_inception",
-        load=load_fid_inception,
+        weights=USUAL,
         shown=lomma_input,
         made=lomma_input,
         attacked_only=True,
@@ -185,7 +129,6 @@ PUBLISHED_FIDS: dict[str, FidNetwork] = {
     ),
     "fid_plg": FidNetwork(
         weights="inception_v3",
-        load=load_imagenet_inception,
         shown=plg_input,
         made=plg_input_of_reconstructions,
         attacked_only=False,
@@ -196,10 +139,27 @@ PUBLISHED_FIDS: dict[str, FidNetwork] = {
 attacks; of PLG-MI's the folder `celeba_private_domain`, all private people."""
 
 
-def load_inception(name: str, path: Path, *, sha256: str | None) -> nn.Module:
-    """The network of `fid_inception`, or of a row of `PUBLISHED_FIDS`; `Raises` as of those that load it."""
-    load = load_fid_inception if name == "fid_inception" else PUBLISHED_FIDS[name].load
-    return load(path, sha256=sha256)
+def load_inception(name: str, path: Path, *, sha256: str | None = None) -> nn.Module:
+    """The network of `USUAL`, or of a row of `PUBLISHED_FIDS`: [N, 3, 299, 299] -> [N, 2048].
+
+    In evaluation mode, frozen, on the CPU. sha256: the checksum that the file must have, in full or its beginning; None
+    means the published file's. Raises InputError for a file that is missing, damaged, another one, or does not fit.
+    """
+    from torchvision.models import Inception3  # which only this needs
+
+    from smoothsweep.core.models.fid_network import FidInception
+
+    weights = USUAL if name == USUAL else PUBLISHED_FIDS[name].weights
+    network: Any = FidInception() if weights == USUAL else Inception3(init_weights=False, transform_input=False)
+    entry, where = WEIGHT_FILES[weights], f"weights {weights}"
+    if sha256 is not None:
+        entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
+    verify_weight_file(path, entry)
+    state = plain_tensors(read_tensor_file(path, where, published=True), f"{where}: {path}")
+    network.load_state_dict(fitting_state(state, network.state_dict(), f"{where}: {path}"))
+    if weights != USUAL:  # torchvision's network of ImageNet, without its classification layer
+        network.fc, network.AuxLogits = nn.Identity(), None
+    return network.eval().requires_grad_(False)
 
 
 def _unit(images: Tensor) -> Tensor:

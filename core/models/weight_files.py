@@ -147,6 +147,17 @@ def find_file(file_name: str, folders: Sequence[Path]) -> Path | None:
     return next((folder / file_name for folder in folders if (folder / file_name).is_file()), None)
 
 
+def published_file(name: str, where: str) -> Path:
+    """The file in `weight_folders`, with the published content. Raises InputError, one line beginning with `where`."""
+    entry, folders = weight_file(name), weight_folders()
+    path = find_file(entry.file_name, folders)
+    if path is None:
+        nor = f"; nor is it in {folders[1]}" if len(folders) > 1 else ""
+        raise InputError(f"{where} {by_hand(entry, folders[0])}{nor}; nothing is downloaded by itself")
+    verify_weight_file(path, entry)
+    return path
+
+
 def verify_weight_file(path: Path, entry: WeightFile) -> None:
     """Raise InputError, one line, unless the file at `path` is the published one.
 

@@ -53,7 +53,7 @@ def test_gradient_is_softmax_minus_target(alpha, seed, classes):
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(5, classes, generator=generator, dtype=torch.float64).requires_grad_()
     labels = torch.randint(classes, (5,), generator=generator)
-    smoothed_cross_entropy(logits, labels, alpha, reduction="sum").backward()
+    smoothed_cross_entropy(logits, labels, alpha, reduction="none").sum().backward()
     expected = logits.detach().softmax(1) - smoothed_targets(labels, classes, alpha).double()
     torch.testing.assert_close(logits.grad, expected, rtol=1e-5, atol=1e-5)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,13 +21,13 @@ from smoothsweep.core.models.checkpoints import load_published_state
 from smoothsweep.core.models.classifiers import ARCHITECTURES, FEW, FewChannels, LogitsWithAuxiliary, build_classifier
 from smoothsweep.core.models.fid import (
     PUBLISHED_FIDS,
-    load_imagenet_inception,
+    load_inception,
     lomma_bytes,
     plg_input,
     plg_input_of_reconstructions,
 )
 from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
-from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, file_sha256
 from tests.lowres import (
     blocky,
     digest_of,
@@ -56,11 +57,11 @@ def publish(hub, monkeypatch, architecture, network):
     """Store a network as if torch hub had fetched it, and name it after its content."""
     file = hub / "weights.pth"
     torch.save(network.state_dict(), file)
-    name = f"{architecture}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}.pth"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:8]
+    name = f"{architecture}-{digest}.pth"
     file.rename(hub / name)
-    entry = ARCHITECTURES[architecture]
-    changed = type(entry)(**{**vars(entry), "weights_url": f"https://example.org/{name}"})
-    monkeypatch.setitem(classifiers.ARCHITECTURES, architecture, changed)
+    found = {"url": f"https://example.org/{name}", "sha256": digest, "mebibytes": None}
+    monkeypatch.setitem(WEIGHT_FILES, architecture, replace(WEIGHT_FILES[architecture], **found))
     return hub / name
 
 
@@ -450,7 +451,6 @@ def test_imagenet_weights_serve_the_convolutions_alone(tmp_path, monkeypatch):
     ours = model.backbone.feature[0].state_dict()
     assert all(torch.equal(ours[key], value) for key, value in network.features.state_dict().items())
     assert torch.equal(model.head.weight, fresh.head.weight)
-    assert ARCHITECTURES["ir50_64"].weights_url is None
     with pytest.raises(InputError, match="expected an architecture with ImageNet weights, got ir50_64"):
         monkeypatch.undo()
         build_classifier("ir50_64", 5, protocol="clean", pretrained=True)
@@ -514,12 +514,12 @@ def test_torchvisions_weights_come_in_checked_and_without_their_head(tmp_path, m
     path, published = tmp_path / "inception.pth", Small()
     torch.save(published.state_dict(), path)
     with pytest.raises(InputError, match="weights inception_v3"):
-        load_imagenet_inception(path)  # not the published file
-    network = load_imagenet_inception(path, sha256=file_sha256(path))
+        load_inception("fid_plg", path)  # not the published file
+    network = load_inception("fid_plg", path, sha256=file_sha256(path))
     assert network.options == {"init_weights": False, "transform_input": False}
     assert not network.training and not any(weight.requires_grad for weight in network.parameters())
     images = torch.ones(2, 4)
     assert torch.equal(network(images), published.eval().bn(images))
     torch.save({"fc.weight": torch.zeros(2, 4)}, path)
     with pytest.raises(InputError, match="missing keys"):
-        load_imagenet_inception(path, sha256=file_sha256(path))
+        load_inception("fid_plg", path, sha256=file_sha256(path))

@@ -31,7 +31,7 @@ from smoothsweep.core.models.embedders import (
     swag_state,
     to_template,
 )
-from smoothsweep.core.models.fid import fid_input, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models.fid import fid_input, load_inception, tf1_bilinear
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, WeightFile, file_sha256
 
@@ -276,7 +276,7 @@ def weights(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def network(weights):
-    return load_fid_inception(weights, sha256=file_sha256(weights))
+    return load_inception("fid_inception", weights, sha256=file_sha256(weights))
 
 
 def batch(count, height, width, seed=0):
@@ -307,8 +307,8 @@ def test_paper_input_is_on_minus_3_to_1():
 
 def test_checksum_is_the_published_one_unless_another_is_given(weights):
     with pytest.raises(InputError, match=r"expected 91\.2 MiB with SHA-256 6726825d0af5.*got .* MiB with [0-9a-f]{64}"):
-        load_fid_inception(weights)
-    load_fid_inception(weights, sha256=file_sha256(weights)[:8].upper())
+        load_inception("fid_inception", weights)
+    load_inception("fid_inception", weights, sha256=file_sha256(weights)[:8].upper())
 
 
 @pytest.mark.parametrize("size", [(64, 64), (299, 299), (400, 320)])
