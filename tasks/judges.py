@@ -136,9 +136,8 @@ def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskCo
     attacked = torch.isin(real["train_labels"], made["labels"].unique())
     real_features, real_labels = real["train_features"][attacked], real["train_labels"][attacked]
     kernel, kernel_std = kid(real_features, fake, seed=KID_SEED)
-    definition = "official" if protocol == "paper" else "standard"
     neighbours, too_small = prdc_per_class(
-        real_features, real_labels, fake, made["labels"], k=config["neighbours"], definition=definition
+        real_features, real_labels, fake, made["labels"], k=config["neighbours"], official=protocol == "paper"
     )
     return {
         "fid": fid(real_features, fake),

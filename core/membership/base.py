@@ -1,6 +1,6 @@
-"""What a membership attack is: its parameters, the evidence that it is shown, and the score it gives an image.
+"""What a membership attack is: the evidence that it is shown, and the score it gives an image.
 
-An attack is a frozen dataclass of its parameters with a `score`. docs/new-membership-attack.md shows how to add one.
+docs/new-membership-attack.md shows how to add one.
 Here too: which images a shadow model is trained on, a seeded part of every class and the same for all recipes of a
 sweep.
 """
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.checks import require
-from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -121,9 +120,6 @@ class MembershipAttack:
     since: ClassVar[int] = 1
     access: ClassVar[Access] = "scores"
     needs: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self, "membership attack: ")
 
     @property
     def shadows(self) -> bool:

@@ -219,7 +219,7 @@ class Measured:
 
 
 def measure(evidence: Evidence, member: Flags, *, queried: Flags) -> Measured:
-    """Every attack of the table, at its usual parameters, that has its evidence.
+    """Every attack of the table that has its evidence.
 
     asked: images that label attacks asked about, bool [n], whose columns the evidence of labels has.
     """

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from smoothsweep.core.bounds import Fraction, Positive
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import Evidence, Flags, MembershipAttack, Numbers, log_probability
@@ -19,7 +17,6 @@ from smoothsweep.core.plugins import with_plugin_name, with_plugins
 _TINY = 1e-12  # of a class whose images all have one score
 
 
-@dataclass(frozen=True, kw_only=True)
 class Margin(MembershipAttack):
     """The true class's logit minus the largest other one."""
 
@@ -31,7 +28,6 @@ class Margin(MembershipAttack):
         return present(evidence.margin, "margin")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Loss(MembershipAttack):
     """Cross entropy, small for members. It orders images as log odds do, which is what is returned: a loss of nearly 0
     has no digits left. Source: Yeom et al. 2018, adversary 2."""
@@ -44,7 +40,6 @@ class Loss(MembershipAttack):
         return present(evidence.phi, "phi")[0]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MarginPerClass(Margin):
     """The margin with a threshold for each class: its distance from the class's mean over its standard deviation."""
 
@@ -54,7 +49,6 @@ class MarginPerClass(Margin):
         return standardised_by_class(present(evidence.margin, "margin"), evidence.labels)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LossPerClass(Loss):
     """The loss with a threshold for each class, of log odds as `MarginPerClass`. Source: Song and Mittal 2021."""
 
@@ -76,7 +70,6 @@ def standardised_by_class(scores: Numbers, labels: np.ndarray) -> Numbers:
 # Attacks that see the target's labels alone: scores that are masked do not lower them.
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelViews(MembershipAttack):
     """How often the label is right over shifted and mirrored copies. Source: Choquette-Choo et al. 2021, section 4.2.
 
@@ -92,7 +85,6 @@ class LabelViews(MembershipAttack):
         return np.asarray(present(evidence.right_over_views, "views").mean(axis=0), dtype=np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelDistance(MembershipAttack):
     """How far the decision boundary lies, told by how often the label is right under growing noise.
 
@@ -119,17 +111,17 @@ OWN_VARIANCE = 32
 """Shadow models on a side from which each image has a variance of its own (Carlini et al. 2022, section VI-B; as in
 LeakPro, leakpro/attacks/mia_attacks/lira.py)."""
 
+P_IN = 0.3  # how much the probability under models with an image follows from that under models without it
+STRENGTH, WEIGHT = 4.0, 0.1  # models that BaVarIA's priors of the variance and of the mean count as
 _SMALL = 1e-30  # added to standard deviations, as both implementations do
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShadowAttack(MembershipAttack):
     """What all of them read."""
 
     needs = ("phi", "shadow_phi", "inside")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Lira(ShadowAttack):
     """Likelihood ratio of two Gaussians per image, of models with and without it (online LiRA).
 
@@ -144,7 +136,6 @@ class Lira(ShadowAttack):
         return (_normal(phi, *inner) - _normal(phi, *outer)).sum(axis=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LiraOffline(ShadowAttack):
     """The one-sided tail of the Gaussian of models without the image: -log P(Z > phi), which orders images as
     P(Z < phi) does and keeps its digits far out. Source: Carlini et al. 2022, equation 4."""
@@ -159,23 +150,20 @@ class LiraOffline(ShadowAttack):
         return -log_ndtr(-(phi - mean) / (deviation + _SMALL)).sum(axis=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Rmia(ShadowAttack):
-    """The fraction of population images z whose ratio p(z | target) / p(z) the image's own exceeds gamma times.
+    """The fraction of population images z whose ratio p(z | target) / p(z) the image's own reaches.
 
     p(x) is the mean over models with and without the image. The population is all other candidate images, of which an
-    attacker need not know which are members. Source: Zarifzadeh et al. 2024, equations 2 to 4 and 10.
-    gamma: how many times larger the image's ratio must be.
+    attacker need not know which are members. Source: Zarifzadeh et al. 2024, equations 2 to 4 and 10, gamma 1.
     """
 
     title = "RMIA, online"
     cites = ("zarifzadeh2024low",)
 
-    gamma: Positive = 1.0
-
     def score(self, evidence: Evidence) -> Numbers:
         ratio = log_probability(present(evidence.phi, "phi")[0]) - np.log(self.expected(evidence))
-        return dominated(ratio, ratio, gamma=self.gamma, same=True)
+        below = np.searchsorted(np.sort(ratio), ratio, side="right").astype(np.float64)
+        return (below - 1) / (len(ratio) - 1)  # none counts for itself
 
     def expected(self, evidence: Evidence) -> Numbers:
         """p(x), [n]."""
@@ -183,40 +171,27 @@ class Rmia(ShadowAttack):
         return (_mean(p, inside) + _mean(p, ~inside)) / 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class RmiaOffline(Rmia):
-    """RMIA where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2.
-
-    a: how p_in follows from p_out, 0.3 as in privacy_meter's configuration. Source: appendix B.2.2.
-    """
+    """RMIA where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2, a = 0.3 as in
+    privacy_meter's configuration. Source: appendix B.2.2."""
 
     title = "RMIA, offline"
 
-    a: Fraction = 0.3
-
     def expected(self, evidence: Evidence) -> Numbers:
         p, inside = _probabilities(evidence)
-        return ((1 + self.a) * _mean(p, ~inside) + (1 - self.a)) / 2
+        return ((1 + P_IN) * _mean(p, ~inside) + (1 - P_IN)) / 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class BavariaT(ShadowAttack):
     """LiRA with a normal-inverse-gamma prior on each image's mean and variance: ratio of Student's t predictives.
 
     The prior's variance is the mean over images of the variance within an image, its mean that of all images of the
     side, so that few shadow models need no switch between a shared and an own variance. Source: BaVarIA, arXiv
     2603.11799; the strengths of the prior here are ours.
-
-    Attributes:
-        strength: Models that the prior of the variance counts as.
-        weight: Models that the prior of the mean counts as.
     """
 
     title = "BaVarIA, Student's t"
     cites = ("brannvall2026exponential",)
-
-    strength: Positive = 4.0
-    weight: Positive = 0.1
 
     def score(self, evidence: Evidence) -> Numbers:
         phi, inside = present(evidence.phi, "phi"), present(evidence.inside, "inside")
@@ -228,10 +203,10 @@ class BavariaT(ShadowAttack):
         count, mean, spread = _moments(shadow, chosen)
         centre = mean.mean(axis=-1, keepdims=True)
         pooled = spread.sum(axis=-1, keepdims=True) / np.maximum(count - 1, 0).sum()
-        weight, shape = self.weight + count, (self.strength + count) / 2
-        shift = self.weight * count / weight * (mean - centre) ** 2
-        scale = (self.strength * pooled + spread + shift) / 2  # of the inverse gamma
-        where = (self.weight * centre + count * mean) / weight
+        weight, shape = WEIGHT + count, (STRENGTH + count) / 2
+        shift = WEIGHT * count / weight * (mean - centre) ** 2
+        scale = (STRENGTH * pooled + spread + shift) / 2  # of the inverse gamma
+        where = (WEIGHT * centre + count * mean) / weight
         return self._predictive(phi - where, shape, scale, weight)
 
     def _predictive(self, gap: Numbers, shape: Numbers, scale: Numbers, weight: Numbers) -> Numbers:
@@ -243,7 +218,6 @@ class BavariaT(ShadowAttack):
         return np.asarray(constant - (freedom + 1) / 2 * np.log1p(gap**2 / (freedom * squared)), dtype=np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BavariaN(BavariaT):
     """BaVarIA with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
 
@@ -258,18 +232,6 @@ def sides(evidence: Evidence) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, N
     """(mean [views, n], standard deviation) of models with each image, and of those without it."""
     shadow, inside = present(evidence.shadow_phi, "shadow_phi"), present(evidence.inside, "inside")
     return _side(shadow, inside), _side(shadow, ~inside)
-
-
-def dominated(ratio: Numbers, population: Numbers, *, gamma: float, same: bool = False) -> Numbers:
-    """The fraction of the population's log ratios [m] that each log ratio [n] exceeds by log(gamma) or more.
-
-    same: the population is these images themselves, of which none counts for itself.
-    """
-    ordered = np.sort(population)
-    below = np.searchsorted(ordered, ratio - np.log(gamma), side="right").astype(np.float64)
-    if not same:
-        return below / len(population)
-    return (below - (gamma <= 1)) / (len(population) - 1)
 
 
 def _side(shadow: Numbers, chosen: Flags) -> tuple[Numbers, Numbers]:

@@ -12,7 +12,7 @@ bias from small sets, so its expectation is 0 for two samples of one distributio
 
 Precision, recall, density and coverage (`prdc_per_class`): do reconstructions look real, and do they cover the real
 images? Every image carries a ball that reaches to its k-th nearest neighbour of its own set, surface included. The
-measures ask who lies in whose balls, in two definitions (`DEFINITIONS`):
+measures ask who lies in whose balls, in two definitions:
 
 * "official": metrics/prcd.py of LukasStruppek/Plug-and-Play-Attacks. Precision and recall test the ball of the
   nearest neighbour only; density divides by k times the number of *real* images.
@@ -34,7 +34,6 @@ from torch import Tensor
 
 from smoothsweep.core.errors import InputError, NotFinite
 
-DEFINITIONS = ("official", "standard")
 OFFICIAL_LABELS = 300  # that LOMMA's evaluation has real features of
 OFFICIAL_EPSILON = 1e-6  # that torch's PairwiseDistance adds to every difference there
 
@@ -171,14 +170,14 @@ class PRDC:
 
 
 def prdc_per_class(
-    real: Tensor, labels_real: Tensor, fake: Tensor, labels_fake: Tensor, *, definition: str, k: int = 3
+    real: Tensor, labels_real: Tensor, fake: Tensor, labels_fake: Tensor, *, official: bool, k: int = 3
 ) -> tuple[PRDC, tuple[int, ...]]:
     """The measures of fakes [M, D] against reals [N, D] of their class, as means over the classes that have fakes, and
     the classes with fewer than k + 1 real or fake images, which have no balls and are not in the means.
 
-    labels: int64 [N], [M]. Euclidean, float64; memory is bounded by the features and `CHUNK_ELEMENTS`. With definition
-    "official" this is what the official loop was meant to compute. Raises InputError if no
-    class has enough images; ValueError for bad shapes, NaN or infinity.
+    labels: int64 [N], [M]. Euclidean, float64; memory is bounded by the features and `CHUNK_ELEMENTS`. official: by the
+    definition of that name, which is what the official loop was meant to compute. Raises InputError if no class has
+    enough images; ValueError for bad shapes, NaN or infinity.
     """
     real, fake = _checked("prdc", real, fake)
     if len(real):  # the reals' mean becomes the origin: smaller norms, more exact distances
@@ -190,7 +189,7 @@ def prdc_per_class(
         if min(len(of_real), len(of_fake)) <= k:
             excluded.append(label)
         else:
-            rows.append(_measure(of_real, of_fake, official=definition == "official", k=k))
+            rows.append(_measure(of_real, of_fake, official=official, k=k))
     if not rows:
         raise InputError(f"prdc: expected classes with at least {k + 1} real and fake images, got none")
     means = torch.tensor(rows, dtype=torch.float64).mean(dim=0).tolist()

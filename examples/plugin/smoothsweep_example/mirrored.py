@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.membership.base import Evidence, MembershipAttack, Numbers
 
 
-@dataclass(frozen=True, kw_only=True)
 class LossOverViews(MembershipAttack):
     """The mean log odds over both: who flips pictures in training remembers both."""
 

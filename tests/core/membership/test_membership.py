@@ -13,7 +13,6 @@ from scipy.special import log_softmax
 
 from smoothsweep.core.citations import known_citations
 from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import (
     Evidence,
@@ -44,13 +43,7 @@ from smoothsweep.core.membership.measuring import (
     roc_auc,
     tpr_at,
 )
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION, dominated
-
-
-def make_membership_attack(kind, **parameters):
-    what = f"membership attack {kind}"
-    return build(MEMBERSHIP_ATTACKS[kind], parameters, what=what, prefix=f"{what}: ")
-
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION
 
 IMAGES, PEOPLE, MODELS, CLASSES = 600, 12, 16, 12
 LABELS = np.arange(IMAGES) % PEOPLE
@@ -98,13 +91,13 @@ def evidence(memory, seed=0, noise=0.0):
 
 @pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
 def test_a_model_that_memorised_half_of_the_images_is_told(name):
-    scores = make_membership_attack(name).scores(evidence(memory=14))
+    scores = MEMBERSHIP_ATTACKS[name]().scores(evidence(memory=14))
     assert roc_auc(scores[MEMBER], scores[~MEMBER]) > 0.95
 
 
 @pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
 def test_of_a_model_that_saw_none_nothing_is_told(name):
-    scores = make_membership_attack(name).scores(evidence(memory=0, seed=3))
+    scores = MEMBERSHIP_ATTACKS[name]().scores(evidence(memory=0, seed=3))
     members, others = scores[MEMBER], scores[~MEMBER]
     assert is_chance(roc_auc(members, others), len(members), len(others))
     _, low, high = over_persons(lambda inner, outer: tpr_at(inner, outer, 0.01), scores, MEMBER, LABELS, level=0.99)
@@ -114,14 +107,14 @@ def test_of_a_model_that_saw_none_nothing_is_told(name):
 def test_shadow_models_find_mislabelled_images_that_were_memorised():
     """A wrong label is learnt by heart: without calibration by shadow models a hard member looks like no member."""
     given = evidence(memory=3, seed=5, noise=0.3)
-    found = {name: make_membership_attack(name).scores(given) for name in ("loss", "lira", "rmia", "bavaria_t")}
+    found = {name: MEMBERSHIP_ATTACKS[name]().scores(given) for name in ("loss", "lira", "rmia", "bavaria_t")}
     auc = {name: roc_auc(scores[MEMBER], scores[~MEMBER]) for name, scores in found.items()}
     assert all(auc[name] > auc["loss"] + 0.03 for name in ("lira", "rmia", "bavaria_t"))
 
 
 @pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
 def test_missing_evidence_is_one_line(name):
-    attack = make_membership_attack(name)
+    attack = MEMBERSHIP_ATTACKS[name]()
     with pytest.raises(InputError, match=f"expected {attack.needs[0]}.*got none") as refused:
         attack.scores(Evidence(labels=LABELS))
     assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
@@ -140,12 +133,6 @@ def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
         assert ("labels", "scores")[shown] == kind.access and kind.cites
         assert kind().shadows == (not {"shadow_phi", "inside"}.isdisjoint(kind.needs))
         assert 1 <= kind.since <= VERSION
-
-
-def test_wrong_parameters_are_one_line():
-    for kind, wrong in (("rmia", {"gamma": 0.0}), ("rmia_offline", {"a": 2.0}), ("lira", {"x": 1})):
-        with pytest.raises(InputError, match="membership attack"):
-            make_membership_attack(kind, **wrong)
 
 
 def test_every_number_of_the_measure_stands_on_its_attack():
@@ -418,13 +405,13 @@ def test_lira_has_one_variance_for_all_images_below_32_models_on_a_side(models, 
                 spread = side.std() if len(side) >= 32 else pooled(given, view, inner)
                 online[image] += (1 if inner else -1) * stats.norm(side.mean(), spread).logpdf(told)
                 offline[image] -= 0 if inner else stats.norm(side.mean(), spread).logsf(told)
-    assert make_membership_attack("lira").scores(given) == pytest.approx(online)
-    assert make_membership_attack("lira_offline").scores(given) == pytest.approx(offline)
+    assert MEMBERSHIP_ATTACKS["lira"]().scores(given) == pytest.approx(online)
+    assert MEMBERSHIP_ATTACKS["lira_offline"]().scores(given) == pytest.approx(offline)
 
 
-@pytest.mark.parametrize(("strength", "weight", "uneven"), [(4.0, 0.1, 0), (2.0, 3.0, 0), (4.0, 0.1, 4)])
-def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(strength, weight, uneven):
-    given = evidence_of_by_hand(12, uneven)
+@pytest.mark.parametrize("uneven", [0, 4])
+def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(uneven):
+    given, strength, weight = evidence_of_by_hand(12, uneven), 4.0, 0.1
     student, normal = np.zeros(IMAGES_BY_HAND), np.zeros(IMAGES_BY_HAND)
     for view in range(VIEWS):
         both = [[sides(given, image, view)[side] for image in range(IMAGES_BY_HAND)] for side in (0, 1)]
@@ -440,13 +427,12 @@ def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(stren
                 spread = np.sqrt(b * (kappa + 1) / (a * kappa))
                 student[image] += sign * stats.t(2 * a, mean, spread).logpdf(told)
                 normal[image] += sign * stats.norm(mean, np.sqrt(b / (a - 1))).logpdf(told)
-    options = {"strength": strength, "weight": weight}
-    assert make_membership_attack("bavaria_t", **options).scores(given) == pytest.approx(student)
-    assert make_membership_attack("bavaria_n", **options).scores(given) == pytest.approx(normal)
+    assert MEMBERSHIP_ATTACKS["bavaria_t"]().scores(given) == pytest.approx(student)
+    assert MEMBERSHIP_ATTACKS["bavaria_n"]().scores(given) == pytest.approx(normal)
 
 
-@pytest.mark.parametrize(("gamma", "a", "uneven"), [(1.0, 0.3, 0), (2.0, 0.3, 0), (0.5, 0.6, 0), (0.7, 0.2, 2)])
-def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a, uneven):
+@pytest.mark.parametrize("uneven", [0, 2])
+def test_rmia_counts_the_other_images_whose_ratio_is_reached(uneven):
     given = evidence_of_by_hand(8, uneven)
     p = 1 / (1 + np.exp(-given.shadow_phi[:, 0]))
     target = 1 / (1 + np.exp(-given.phi[0]))
@@ -454,29 +440,25 @@ def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a, uneven):
         np.array([p[given.inside[:, image] == side, image].mean() for image in range(IMAGES_BY_HAND)])
         for side in (True, False)
     )
-    for name, options, expected in (
-        ("rmia", {"gamma": gamma}, (inner + outer) / 2),
-        ("rmia_offline", {"gamma": gamma, "a": a}, ((1 + a) * outer + 1 - a) / 2),
-    ):
+    for name, expected in (("rmia", (inner + outer) / 2), ("rmia_offline", (1.3 * outer + 0.7) / 2)):
         ratio = target / expected
         counts = [
-            np.mean([ratio[x] / ratio[z] >= gamma for z in range(IMAGES_BY_HAND) if z != x])
-            for x in range(IMAGES_BY_HAND)
+            np.mean([ratio[x] >= ratio[z] for z in range(IMAGES_BY_HAND) if z != x]) for x in range(IMAGES_BY_HAND)
         ]
-        assert make_membership_attack(name, **options).scores(given) == pytest.approx(counts)
+        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(counts)
 
 
 def test_thresholds_and_labels():
     given = evidence_of_by_hand(8)
-    assert np.array_equal(make_membership_attack("margin").scores(given), given.margin)
-    assert np.array_equal(make_membership_attack("loss").scores(given), given.phi[0])
+    assert np.array_equal(MEMBERSHIP_ATTACKS["margin"]().scores(given), given.margin)
+    assert np.array_equal(MEMBERSHIP_ATTACKS["loss"]().scores(given), given.phi[0])
     for name, scores in (("margin_per_class", given.margin), ("loss_per_class", given.phi[0])):
         expected = np.zeros(IMAGES_BY_HAND)
         for label in (0, 1, 2):
             expected[label == LABELS_BY_HAND] = stats.zscore(scores[label == LABELS_BY_HAND])
-        assert make_membership_attack(name).scores(given) == pytest.approx(expected)
+        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(expected)
     for name, flags in (("label_views", given.right_over_views), ("label_distance", given.right_over_noise)):
-        assert make_membership_attack(name).scores(given) == pytest.approx(flags.sum(axis=0) / len(flags))
+        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(flags.sum(axis=0) / len(flags))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -510,12 +492,12 @@ def test_log_odds_and_margins_are_worked_out_in_double_precision(kind):
 
 def test_two_models_on_each_side_of_every_image_are_the_least():
     given = evidence_of_by_hand(4)
-    assert np.isfinite(make_membership_attack("lira").scores(given)).all()
+    assert np.isfinite(MEMBERSHIP_ATTACKS["lira"]().scores(given)).all()
     inside = given.inside.copy()
     inside[np.flatnonzero(inside[:, 5])[0], 5] = False
     for flags in (inside, ~inside):
         with pytest.raises(InputError, match=r"judges\.membership\.shadows: .*got one with 1"):
-            make_membership_attack("lira").scores(replace(given, inside=flags))
+            MEMBERSHIP_ATTACKS["lira"]().scores(replace(given, inside=flags))
 
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "membership.npz"
@@ -537,16 +519,16 @@ def test_log_odds_are_those_of_leakpro(golden, published):
 
 
 def test_lira_is_that_of_leakpro(golden, published):
-    assert make_membership_attack("lira").scores(published) == pytest.approx(golden["lira_online"], abs=1e-6)
-    tail = make_membership_attack("lira_offline").scores(published)  # -log P(Z > phi); theirs is log P(Z < phi)
+    assert MEMBERSHIP_ATTACKS["lira"]().scores(published) == pytest.approx(golden["lira_online"], abs=1e-6)
+    tail = MEMBERSHIP_ATTACKS["lira_offline"]().scores(published)  # -log P(Z > phi); theirs is log P(Z < phi)
     assert np.log1p(-np.exp(-tail)) == pytest.approx(golden["lira_offline"], abs=1e-6)
 
 
 def test_rmia_is_that_of_privacy_meter(golden, published):
     """Its population is out of all models, of which it takes the half with the largest probabilities."""
-    attack, p = make_membership_attack("rmia_offline", a=0.3), np.exp(log_probability(published.shadow_phi[:, 0]))
+    attack, p = MEMBERSHIP_ATTACKS["rmia_offline"](), np.exp(log_probability(published.shadow_phi[:, 0]))
     ratio = log_probability(published.phi[0]) - np.log(attack.expected(published))
     largest = np.sort(p[:, :10], axis=0)[4:].mean(axis=0)
     population = log_probability(published.phi[0, :10]) - np.log((1.3 * largest + 0.7) / 2)
-    found = dominated(ratio[10:], population, gamma=1.0)
+    found = np.array([(population <= one).mean() for one in ratio[10:]])
     assert found == pytest.approx(golden["rmia_offline"], abs=1e-6) and len(set(found)) > 3

@@ -13,7 +13,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics import fidelity as module
 from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.fidelity import (
-    DEFINITIONS,
     fid,
     frechet_distance,
     kid,
@@ -140,7 +139,7 @@ def each_class(definition, k):
     real, labels_real, fake, labels_fake = SETS
     shown = [labels_fake == label for label in range(3)]
     return [
-        table(prdc_per_class(real, labels_real, fake[of], labels_fake[of], definition=definition, k=k)[0])
+        table(prdc_per_class(real, labels_real, fake[of], labels_fake[of], official=definition == "official", k=k)[0])
         for of in shown
     ]
 
@@ -148,8 +147,8 @@ def each_class(definition, k):
 @pytest.mark.parametrize("k", [3, 5])
 def test_prdc_equals_the_official_measures(k):
     """The official code averages in float32."""
-    mean, excluded = prdc_per_class(*SETS, definition="official", k=k)
-    values, whole = each_class("official", k), pooled(REAL, FAKE, definition="official", k=k)
+    mean, excluded = prdc_per_class(*SETS, official=True, k=k)
+    values, whole = each_class("official", k), pooled(REAL, FAKE, official=True, k=k)
     assert excluded == ()
     np.testing.assert_allclose(values, GOLDEN[f"prdc_per_class_k{k}"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(table(mean), GOLDEN[f"prdc_class_mean_k{k}"], rtol=0, atol=2e-7)
@@ -192,24 +191,24 @@ def balls_by_definition(real, fake, k, definition):
     m=st.integers(6, 25),
     k=st.integers(1, 5),
     chunk=st.integers(1, 200),
-    definition=st.sampled_from(DEFINITIONS),
+    definition=st.sampled_from(("official", "standard")),
 )
 def test_chunks_and_large_offsets_change_nothing(seed, n, m, k, chunk, definition):
     real, fake = rows(n, 3, seed), 1.3 * rows(m, 3, seed + 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ELEMENTS", chunk)
-        ours = pooled(real + 1000, fake + 1000, definition=definition, k=k)
+        ours = pooled(real + 1000, fake + 1000, official=definition == "official", k=k)
     np.testing.assert_allclose(ours, balls_by_definition(real, fake, k, definition), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("definition", ["official", "standard"])
 def test_copies_lie_on_the_surface_of_balls_and_count(definition):
     real = rows(30, 40, 0) + 50
-    precision, recall, density, coverage = pooled(real, real.clone(), definition=definition, k=3)
+    precision, recall, density, coverage = pooled(real, real.clone(), official=definition == "official", k=3)
     assert (precision, recall, coverage) == (1, 1, 1)
     assert density == pytest.approx((30 * 4 + sum_of_extra_ties(real, 3)) / (3 * 30))
     same = torch.ones(8, 4)  # all radii are 0
-    assert pooled(same, same, definition=definition, k=3) == pytest.approx([1, 1, 8 / 3, 1])
+    assert pooled(same, same, official=definition == "official", k=3) == pytest.approx([1, 1, 8 / 3, 1])
 
 
 def sum_of_extra_ties(real, k):
@@ -221,11 +220,11 @@ def test_small_classes_are_left_out_and_named():
     real, labels_real, fake, labels_fake = SETS
     few = torch.cat([fake[labels_fake == 0][:3], fake[labels_fake == 1]])
     few_labels = torch.cat([torch.zeros(3), torch.ones(30)]).long()
-    mean, excluded = prdc_per_class(real, labels_real, few, few_labels, definition="official")
+    mean, excluded = prdc_per_class(real, labels_real, few, few_labels, official=True)
     assert excluded == (0,)
     np.testing.assert_allclose(table(mean), GOLDEN["prdc_per_class_k3"][1], rtol=0, atol=2e-7)
     with pytest.raises(InputError, match="classes with at least 41 real and fake images, got none"):
-        prdc_per_class(*SETS, definition="official", k=40)
+        prdc_per_class(*SETS, official=True, k=40)
 
 
 METRICS = {
