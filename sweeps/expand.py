@@ -3,16 +3,17 @@ listed ones."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import first_mistake
@@ -55,9 +56,30 @@ class LoadedSweep:
     source: str
 
     @cached_property
-    def make(self) -> CellMaker:
-        """What makes its cells."""
-        return CellMaker(self)
+    def names(self) -> dict[str, str]:
+        """The dotted key of every axis -> its column in the results."""
+        return axis_names(axis_keys(self))
+
+    def make(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
+        """The cell of these values, and of further settings that are no axes.
+
+        A listed key after one that it lies in (recipe.defense.alpha after recipe.defense) changes that value. Raises
+        InputError where the settings are not valid, naming file, keys and values.
+        """
+        everything, search = {**values, **(beside or {})}, self.sweep.search
+        raw = copy.deepcopy({key: value for key, value in self.raw.items() if key not in SPANNING})
+        for key, value in everything.items():
+            set_dotted(raw, key, copy.deepcopy(value), where="grid")
+        # What a search's space holds and the baseline does not is null there.
+        baseline = {**dict.fromkeys(search.space if search else ()), **self.sweep.baseline}
+        return Cell(
+            axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
+            settings=check(raw, f"{self.source} with {values_text(everything)}" if everything else self.source),
+            is_baseline=bool(self.sweep.baseline) and all(values.get(key) == value for key, value in baseline.items()),
+            values=values,
+            other_settings=beside or {},
+            keys={name: key for key, name in self.names.items()},
+        )
 
     @cached_property
     def choices(self) -> list[Cell]:
@@ -106,19 +128,6 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     except ValidationError as error:
         mistake = first_mistake(error, TAGS)
         raise InputError(f"{source}: {mistake}") from None
-
-
-def with_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with dotted keys set: what holds a key is copied, all else are the same objects."""
-    changed = dict(raw)
-    for key, value in values.items():
-        node = changed
-        for name in key.split(".")[:-1]:
-            if not isinstance(node.get(name), dict):
-                break  # nothing yet, or what cannot hold keys, which is refused
-            node[name] = node = dict(node[name])
-        set_dotted(changed, key, value, where="grid")
-    return changed
 
 
 COLUMNS = frozenset(
@@ -313,41 +322,6 @@ def _refuse_unread(loaded: LoadedSweep, cells: list[Cell]) -> None:
     if unread("public", public):
         why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
         raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
-
-
-class CellMaker:
-    """Makes the cells of one sweep: what they share is looked up once."""
-
-    def __init__(self, loaded: LoadedSweep) -> None:
-        self.loaded = loaded
-        self.names = axis_names(axis_keys(loaded))
-        self.keys = {name: key for key, name in self.names.items()}
-        # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
-        self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
-        checked = {part: getattr(loaded.sweep, part) for part in self.raw}
-        self.checked = {part: value for part, value in checked.items() if isinstance(value, BaseModel)}
-        search = loaded.sweep.search  # what its space holds and the baseline does not is null there
-        self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
-
-    def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
-        """The cell of these values, and of further settings that are no axes.
-
-        A listed key after one that it lies in (recipe.defense.alpha after recipe.defense) changes that value. Raises
-        InputError where the settings are not valid, naming file, keys and values.
-        """
-        everything = {**values, **(beside or {})}
-        changed = {key.partition(".")[0] for key in everything}
-        kept = {part: value for part, value in self.checked.items() if part not in changed}  # shared by many cells
-        source = f"{self.loaded.source} with {values_text(everything)}" if everything else self.loaded.source
-        return Cell(
-            axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
-            settings=check(with_values({**self.raw, **kept}, everything), source),
-            is_baseline=bool(self.loaded.sweep.baseline)
-            and all(values.get(key) == value for key, value in self.baseline.items()),
-            values=values,
-            other_settings=beside or {},
-            keys=self.keys,
-        )
 
 
 def values_text(values: dict[str, Any]) -> str:

@@ -26,14 +26,12 @@ class Task(StageWork):
     """One kind of stage.
 
     Attributes:
-        seed_decides: Whether other stages refuse what it leaves depends on its seed.
         title: What people read for its name (`tasks.registry`), where that is not the name with spaces.
     """
 
     version: int
     run: str
     title: str = ""
-    seed_decides: bool = False
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
@@ -144,7 +142,6 @@ TASKS: dict[str, Task] = {
         labelled=("data",),
         check="smoothsweep.tasks.settings:check_poison",
         check_reads=("data",),
-        seed_decides=True,
     ),
     **{stage_of(name): Task(**vars(work_of(name)), title=f"judge {name}") for name in JUDGES},
     "toy": Task(

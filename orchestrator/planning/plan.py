@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.costs import DeviceTime, History, total_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, lacks_files, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage, lacks_files, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.expand import Sweep
 from smoothsweep.sweeps.schema import Resources
@@ -22,7 +22,6 @@ from smoothsweep.tasks.registry import stage_title
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 
-SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
 Held = Callable[[Stage], float]  # how many devices, or what share of one, a stage holds
 
 
@@ -95,8 +94,6 @@ class Plan:
 
 def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
-    for trial in sorted(trials, key=lambda trial: id(trial.cell)):
-        trial.stages  # noqa: B018 - made now, cell by cell: what the seeds of a cell share is then made once
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
@@ -106,23 +103,11 @@ def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None
 
 def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
-    seen: set[str] = set()
     for stage in plan.missing:
-        task = stage.task
-        read = {name: stage.inputs[name] for name in task.check_reads if name in stage.inputs}
-        if task.check is None or lacks_files(stage.config):
-            continue
-        shown = [  # seeds left out unless they decide (`Task.seed_decides`)
-            {key: value for key, value in part.items() if one.task.seed_decides or key not in SEEDS}
-            for one in (stage, *read.values())
-            for part in (one.config, one.hints)
-        ]
-        if (checked := canonical_json([stage.name, shown])) in seen:
-            continue
-        seen.add(checked)
-        inputs = {name: {**source.config, **source.hints} for name, source in read.items()}
+        inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
         try:
-            task.refuse({**stage.config, **stage.hints}, inputs)
+            if not lacks_files(stage.config):
+                stage.task.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
             raise InputError(f"{stage_title(stage.name)}: {error}") from None
 

@@ -41,7 +41,6 @@ class SweepState:
     seconds_left: float | None = None
     unknown_stages: int = 0  # of which no time is known; seconds_left is of the others
     started: float = field(default_factory=time.monotonic)
-    last: str = ""
 
     def headline(self) -> str:
         elapsed = duration(time.monotonic() - self.started)

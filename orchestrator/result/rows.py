@@ -37,7 +37,7 @@ from smoothsweep.orchestrator.result.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.graph import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, axis_keys, axis_names, axis_value, settings_words
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import ToySweep
 
@@ -352,8 +352,7 @@ OF_ATTACKER = ("attack", "prior", "public", "classes")
 
 def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]:
     """The axes of the sweep's grid, cells or search, with labels for all values that occur in its trials."""
-    keys = axis_keys(loaded)
-    names = axis_names(keys)
+    names, keys = loaded.names, list(loaded.names)
     stated = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
     # A value that is a mapping in the sweep file: a poison, a schedule, another trial.
     words = {**ATTACK_WORDS, **{str(t): minuses(settings_words(one)) for t, one in stated if isinstance(one, dict)}}
@@ -383,7 +382,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
 
 def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:
     """Axis -> its value in the reference recipe."""
-    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
+    names, search = loaded.names, loaded.sweep.search
     stated = loaded.sweep.baseline
     # A dimension of the search space that the baseline does not name is null in the baseline's rows.
     absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)

@@ -141,9 +141,7 @@ def _rows(
         outcome = read_outcome(trials, store, aims, failures)
         settled = outcome.status != OPEN and set(outcome.violations) == set(aims.constraints)
         axes = {
-            name: trials[0].cell.axes[name]
-            for key, name in proposed.loaded.make.names.items()
-            if key.startswith("recipe.")
+            name: trials[0].cell.axes[name] for key, name in proposed.loaded.names.items() if key.startswith("recipe.")
         }
         stages = [stage for trial in trials for stage in trial.stages if stage.fingerprint not in counted]
         new = {stage.fingerprint: stage for stage in stages if store.has(stage)}  # that no earlier proposal has

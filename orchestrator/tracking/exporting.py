@@ -3,7 +3,7 @@
     python -m orchestrator.tracking.exporting SPECS.json
 
 SPECS.json is a list of {"artifact": folder of a `target` stage, "config": its configuration, "out": folder to make};
-one line of JSON per model goes to stdout: {"out", "seconds", "bytes", "error"}. It ends when its stdin is closed.
+one line of JSON per model goes to stdout: {"out", "error"}. It ends when its stdin is closed.
 
 The models are written as `pt2` (torch.export): a graph and plain tensors, which load without our code and without
 unpickling (MLFLOW_ALLOW_PICKLE_DESERIALIZATION=false accepts them). A pickled module would be neither.
@@ -17,7 +17,6 @@ import os
 import shutil
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +69,13 @@ def main(specs: Path) -> None:
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     torch.set_num_threads(1)
     for spec in json.loads(specs.read_text()):
-        started, error, out = time.monotonic(), None, Path(spec["out"])
+        error, out = None, Path(spec["out"])
         try:
             export(Path(spec["artifact"]), spec["config"], out)
         except Exception as problem:  # the caller passes it on to the user
             error = f"{type(problem).__name__}: {' '.join(str(problem).split())}"[:300]
             shutil.rmtree(out, ignore_errors=True)
-        size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-        result = {"out": spec["out"], "seconds": time.monotonic() - started, "bytes": size, "error": error}
-        print(json.dumps(result), flush=True)
+        print(json.dumps({"out": spec["out"], "error": error}), flush=True)
 
 
 def _end_with_caller() -> None:

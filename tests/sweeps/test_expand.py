@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.planning.trial import Trial, trials_of
 from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import COLUMNS, CellMaker, LoadedSweep, axis_keys, axis_names, check, expand, values_text
+from smoothsweep.sweeps.expand import COLUMNS, LoadedSweep, axis_keys, axis_names, check, expand, values_text
 from smoothsweep.sweeps.load import load_sweep
 from tests.core.attacks.examples import example, needed
 
@@ -192,7 +192,7 @@ def combinations():
 @given(st.lists(combinations(), min_size=2, max_size=6))
 def test_cells_made_one_after_the_other_are_those_made_alone(tmp_path, cells):
     sweep = loaded(tmp_path, grid={}, baseline={})
-    make = CellMaker(sweep)
+    make = sweep.make
     before = copy.deepcopy((sweep.raw, cells))
     for values in [*cells, *reversed(cells)]:
         together = outcome(lambda one: make(one).settings, values)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tiny import searchable
 
 from smoothsweep.orchestrator.search.setup import Aims, Setup, place
-from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.search import Constraint
 from smoothsweep.sweeps.space import DIGITS, Dimension, make_space, same_value
@@ -288,7 +287,7 @@ def test_a_search_without_a_strategy_is_noise_aware(tmp_path):
 
 def test_every_draw_of_a_consistent_space_is_a_valid_recipe(tmp_path):
     loaded = load_sweep(sweep(tmp_path))
-    make = CellMaker(loaded)
+    make = loaded.make
     for number in range(60):
         values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
         cell = make(values)
@@ -305,7 +304,7 @@ def test_structured_defenses_and_their_own_parameters(tmp_path):
         ALPHA: {"choices": [-0.2, 0.0], "when": {"recipe.defense": [defenses[0]]}},
     }
     loaded = load_sweep(sweep(tmp_path, {"space": given}))
-    make, seen = CellMaker(loaded), set()
+    make, seen = loaded.make, set()
     for number in range(20):
         values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
         defense = make(values).settings.recipe.defense
@@ -329,7 +328,7 @@ def test_a_recipe_is_the_baseline_where_nothing_but_nulls_is_beside_it(tmp_path)
     search = {"strategy": "grid", "space": {key: {"choices": values} for key, values in keys.items()}}
     raw = searchable("nulls", {**search, "objectives": {"embedder_acc1": "min"}}, baseline={ALPHA: 0.0})
     (tmp_path / "nulls.yaml").write_text(yaml.safe_dump(raw))
-    make = CellMaker(load_sweep(tmp_path / "nulls.yaml"))
+    make = load_sweep(tmp_path / "nulls.yaml").make
     for values in itertools.product(*([..., *of_key] for of_key in keys.values())):
         recipe = {key: value for key, value in zip(keys, values, strict=True) if value is not ...}
         stated = {key: value for key, value in recipe.items() if value is not None}
