@@ -32,9 +32,9 @@ class SweepState:
     """Everything the display needs, kept by the driver."""
 
     name: str
-    total_stages: int
-    done_stages: int
-    total_trials: int
+    total_stages: int = 0
+    done_stages: int = 0
+    total_trials: int = 0
     done_trials: int = 0
     failed_trials: int = 0
     running: list[dict[str, Any]] = field(default_factory=list)

@@ -43,7 +43,7 @@ def run_trials(run: SweepRun, trials: list[Trial], place: ClusterSession) -> Non
     """Finish every one of these trials that is not finished yet. Raises InputError where the user's data are wrong."""
     run.add_trials(trials)
     pending = {trial.id: trial for trial in trials if run.is_open(trial)}
-    _read_input(run, run.missing(trials))
+    _read_input(run, [*run.todo.values()])
     for trial in trials:
         if trial.id not in pending:
             run.trial_done(trial, None)
@@ -80,7 +80,7 @@ def run_search(run: SweepRun, agenda: Agenda, place: ClusterSession) -> None:
         with ending_with_errors():
             agenda.ended(trial, failure)
 
-    _read_input(run, run.looked_up(agenda.preview()).missing)
+    _read_input(run, run.plan.with_trials(agenda.preview(), run.store).missing)
     agenda.begin()
     if _is_spent(run):
         agenda.stop()

@@ -9,7 +9,6 @@ import contextlib
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -48,6 +47,7 @@ class SweepRun:
         failures: Trial id -> cause.
         left_open: Trials that a stop left unfinished.
         worked: Fingerprint -> seconds of tasks that have ended.
+        todo: Fingerprint -> stage, of those that are to be made, inputs first.
         stopped: Why the sweep was stopped before its end, None if it was not.
         reserved: The share of the budget that a search leaves to its re-audit.
         code: Digest of the code that it began with, None for any.
@@ -66,33 +66,26 @@ class SweepRun:
     worked: Counter[str] = field(default_factory=Counter)
     stopped: str | None = None
     state: SweepState = field(init=False)
+    todo: dict[str, Stage] = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan.history.read({stage.name for stage in self.plan.missing})  # before this run adds to it
-        self.state = SweepState(
-            name=self.name,
-            total_stages=len(self.plan.stages),
-            done_stages=len(self.plan.stages) - len(self.plan.missing),
-            total_trials=len(self.plan.trials),
-        )
-        self._todo = {stage.fingerprint: stage for stage in self.plan.missing}
-        self._counted = {stage.fingerprint for stage in self.plan.stages}
-        self._known = {trial.id for trial in self.plan.trials}
+        self.state, self._made = SweepState(name=self.name), set[str]()
+        self._count()
         self._rated = dict[str, float | None]()
         self._took = self._should_have = 0.0  # seconds of finished stages, here and by the shipped rates
         self._said: set[str] = set()
         self._looked_at: set[tuple[str, str]] = set()
-        self._trial_of: dict[str, Trial] = {}  # a stage -> the first trial that needs it
-        self._remember(self.plan.trials)
 
-    def _remember(self, trials: Iterable[Trial]) -> None:
-        for trial in trials:
-            for stage in with_ancestors(trial.stages):
-                self._trial_of.setdefault(stage.fingerprint, trial)
+    def _count(self) -> None:
+        self.todo = {stage.fingerprint: stage for stage in self.plan.missing if stage.fingerprint not in self._made}
+        self.state.total_trials, self.state.total_stages = len(self.plan.trials), len(self.plan.stages)
+        self.state.done_stages = self.state.total_stages - len(self.todo)
 
     def stage_done(self, fingerprint: str, seconds: float) -> None:
-        stage = self._todo.pop(fingerprint, None)
+        stage = self.todo.pop(fingerprint, None)
         if stage is not None:
+            self._made.add(fingerprint)
             self.state.done_stages += 1
             self.plan.history.add_stage(stage, seconds)
             if rated := reference_s(stage):
@@ -105,8 +98,10 @@ class SweepRun:
         fit: whether to fit an embedder's head on what `stage` left, which its own stage does after the first attack.
         """
         real = stage.inputs.get("real", stage).fingerprint  # the same for all trials by one judge
-        trial = self._trial_of.get(stage.fingerprint)
-        if trial is None or stage.name not in TELLING or (stage.name, real) in self._looked_at:
+        if stage.name not in TELLING or (stage.name, real) in self._looked_at:
+            return
+        trial = next((trial for trial in self.plan.trials if stage in with_ancestors(trial.stages)), None)
+        if trial is None:
             return
         self._looked_at.add((stage.name, real))
         people, images = (least_of_data([trial], self.store, number) for number in ("num_classes", "num_test"))
@@ -119,30 +114,13 @@ class SweepRun:
 
     def add_trials(self, trials: list[Trial]) -> None:
         """Count those trials that were not known when the run began."""
-        new = [trial for trial in trials if trial.id not in self._known]
-        self._known |= {trial.id for trial in new}
-        self._remember(new)
-        plan = self.looked_up(new)
-        missing = {stage.fingerprint: stage for stage in plan.missing if stage.fingerprint not in self._counted}
-        fresh = {stage.fingerprint for stage in plan.stages} - self._counted
-        self._counted |= fresh
-        self._todo |= missing
-        self.state.total_stages += len(fresh)
-        self.state.done_stages += len(fresh) - len(missing)
-        self.state.total_trials += len(new)
-
-    def looked_up(self, trials: list[Trial]) -> Plan:
-        """The plan of trials that came after the run's own."""
-        return Plan(trials=[], stages=[], cached=frozenset()).with_trials(trials, self.store)
+        known = {trial.id for trial in self.plan.trials}
+        self.plan = self.plan.with_trials([trial for trial in trials if trial.id not in known], self.store)
+        self._count()
 
     def is_open(self, trial: Trial) -> bool:
         """Whether a trial, which was added, has a stage that is not done."""
-        return any(stage.fingerprint in self._todo for stage in trial.stages)
-
-    def missing(self, trials: Iterable[Trial]) -> list[Stage]:
-        """The stages that these trials, which were added, still need, inputs first."""
-        stages = with_ancestors([stage for trial in trials for stage in trial.stages])
-        return [stage for stage in stages if stage.fingerprint in self._todo]
+        return any(stage.fingerprint in self.todo for stage in trial.stages)
 
     def trial_done(self, trial: Trial, failure: str | None) -> None:
         """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
@@ -151,7 +129,7 @@ class SweepRun:
         about those alone that are not known to be done.
         """
         if failure is None:
-            unknown = [stage for stage in trial.stages if stage.fingerprint in self._todo]
+            unknown = [stage for stage in trial.stages if stage.fingerprint in self.todo]
             missing = ", ".join(stage.label for stage in unknown if not self.store.has(stage))
             failure = f"not in the store, though it was made: {missing}" if missing else None
         if failure and self.stopped:
@@ -173,7 +151,7 @@ class SweepRun:
         pace = self._took / self._should_have if self._should_have else 1.0
         at_work = {entry["fingerprint"]: entry["seconds"] for entry in self.state.running}
         left, unknown = [0.0], 0
-        for fingerprint, stage in self._todo.items():
+        for fingerprint, stage in self.todo.items():
             if alike := self.plan.history.expected(stage):
                 expected = alike[0]
             else:
