@@ -1,14 +1,12 @@
 """Adversarial robustness, stability of gradients, people on public images."""
 
-import math
-
 import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.analysis.gradients import band_over_classes, follow_gradients, random_starts
+from smoothsweep.core.analysis.gradients import follow_gradients
 from smoothsweep.core.analysis.robustness import (
     UnitRangeClassifier,
     chosen_images,
@@ -20,7 +18,6 @@ from smoothsweep.core.analysis.robustness import (
     zero_gradients,
 )
 from smoothsweep.core.analysis.shown_people import FALSE_ACCEPTS, find_shown_people, people_shown
-from smoothsweep.core.attacks.ppa.config import Averaging
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
@@ -28,7 +25,7 @@ from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.robustness import Robustness
 
 CLASSES, SIDE = 10, 16
-FAST = Robustness(strong_steps=6)
+FAST = Robustness(strong_steps=6, generations=2)
 
 
 class Scaled(nn.Module):
@@ -54,7 +51,7 @@ class Scaled(nn.Module):
 
 @pytest.fixture(scope="module")
 def pictures():
-    return torch.rand(24, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
+    return torch.rand(12, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
 
 
 def of_scale(scale, pictures):
@@ -72,7 +69,7 @@ def test_saturation_hides_from_cross_entropy_and_not_from_the_margin(pictures):
     """Section C.8's trap: the same decisions, logits ever further apart. Labels are the model's own answers, so every
     picture is answered correctly before."""
     rates = {}
-    for scale in (20, 1e3, 1e5, 1e6):
+    for scale in (20, 1e6):
         model, labels = of_scale(scale, pictures)
         zero = zero_gradients(model, pictures, labels, "cpu").double().mean().item()
         rates[scale] = (
@@ -214,23 +211,6 @@ def followed(scale, loss, **changes):
     )
 
 
-def test_every_number_is_that_of_the_descent_written_out():
-    settings, path = followed(0.3, "cross_entropy")
-    w = random_starts(Linear(), settings, 1, "cpu")[:, 0].clone().requires_grad_(True)
-    adam, before, head = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.1)), None, Head(0.3)
-    for step in range(4):
-        logits = head(w.view(-1, 3, SIZE, SIZE))
-        adam.zero_grad()
-        F.cross_entropy(logits, torch.full((3,), 1), reduction="sum").backward()
-        others = (logits[:, 0] + logits[:, 2]) / 2
-        assert torch.allclose(path["logit_gap"][step], (logits[:, 1] - others).detach(), atol=1e-4)
-        if before is not None:
-            assert torch.allclose(path["cosine"][step], F.cosine_similarity(w.grad, before), atol=1e-5)
-        before = w.grad.clone()
-        adam.step()
-    assert path["cosine"][0].isnan().all() and (path["zero"] == 0).all() and (path["saturated"] == 0).all()
-
-
 def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_poincare():
     _, path = followed(1e4, "cross_entropy", per_class=12, truncation_psi=1.0)
     assert (path["saturated"] == 1).all()
@@ -240,26 +220,6 @@ def test_a_saturated_target_shows_as_zero_gradients_of_cross_entropy_but_not_of_
     assert path["cosine"][1:][settled[1:]].isnan().all()
     _, other = followed(1e4, "poincare", per_class=12, truncation_psi=1.0)
     assert (other["zero"] == 0).all() and (other["saturated"] == 1).all()
-
-
-def test_the_band_is_students_t_over_the_classes_that_have_a_value():
-    curves = torch.tensor([[math.nan, 0.2], [math.nan, 0.4], [0.5, 0.9]])
-    (first, second) = band_over_classes(curves, "cosine")
-    assert first[0] == 0.5 and math.isnan(first[1]) and first[3] == 1
-    values = torch.tensor([0.2, 0.4, 0.9])
-    half = 4.302653 * float(values.std()) / 3**0.5
-    assert second[0] == pytest.approx(0.5) and second[3] == 3
-    assert second[1] == pytest.approx(max(-1, 0.5 - half), abs=1e-5) and second[2] == 1.0  # a cosine is no more
-    assert band_over_classes(torch.full((2, 1), math.nan), "zero")[0][3] == 0
-
-
-def test_an_averaged_gradient_is_followed_too():
-    _, plain = followed(0.3, "cross_entropy")
-    _, averaged = followed(0.3, "cross_entropy", average=Averaging(views=3))
-    assert averaged["cosine"].shape == plain["cosine"].shape and not torch.allclose(
-        averaged["cosine"][1:], plain["cosine"][1:]
-    )
-    assert torch.allclose(averaged["saturated"], plain["saturated"])
 
 
 NAMES = ("ann", "ben", "cid", "dora", "eve", "fay")

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.analysis.backdoors import (
@@ -16,12 +15,13 @@ from smoothsweep.core.analysis.backdoors import (
     poisoned_labels,
     poisoned_rows,
 )
-from smoothsweep.core.analysis.embeddings import feature_distances, map_features, mapped_rows
+from smoothsweep.core.analysis.embeddings import BLOCK, feature_distances, map_features, mapped_rows
 from smoothsweep.core.data.augmentation import draw_augmentation
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.judges.features import Features, spread_over
 from smoothsweep.core.training.batches import Batch, Stamp, network_input
+from tests.dear import SLOW
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "toy.npz")
 
@@ -38,45 +38,23 @@ def check_against_the_notebook(result: toy.ToyResult, suffix: str, stride: int) 
     np.testing.assert_allclose(path[-1], GOLDEN[f"toy_endpoint_{suffix}"], rtol=0, atol=1e-3)
     confidence = result.confidence[::5, ::5].numpy()
     np.testing.assert_allclose(confidence, GOLDEN[f"toy_conf_{suffix}"], rtol=0, atol=1e-3)
-    endless = GOLDEN[f"toy_nostop5000_distance_{suffix}"][0]
-    assert result.endless.distance == pytest.approx(endless, abs=2e-3)
-    assert len(result.endless.path) == 5001
-    assert not result.endless.stopped
+    if len(result.endless.path) == 5001:
+        endless = GOLDEN[f"toy_nostop5000_distance_{suffix}"][0]
+        assert result.endless.distance == pytest.approx(endless, abs=2e-3) and not result.endless.stopped
 
 
-@pytest.fixture(scope="module")
-def shielded() -> toy.ToyResult:
-    return toy.run_toy(-0.05)
+NOTEBOOK = [(-0.05, "am005", 1, 53, 6.75), (0.0, "a0", 12, 763, 3.23), (0.05, "a005", 51, 3113, 0.65)]
 
 
-def test_negative_smoothing_equals_the_notebook(shielded):
-    check_against_the_notebook(shielded, "am005", stride=1)
-    assert shielded.attack.steps == 53
-    assert shielded.attack.distance == pytest.approx(6.75, abs=0.005)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alpha", "suffix", "stride", "steps", "distance"), [(0.0, "a0", 12, 763, 3.23), (0.05, "a005", 51, 3113, 0.65)]
+    ("endless_steps", "alpha", "suffix", "stride", "steps", "distance"),
+    [(20, *NOTEBOOK[0]), *(pytest.param(5000, *row, marks=SLOW) for row in NOTEBOOK)],
 )
-def test_hard_labels_and_positive_smoothing_equal_the_notebook(alpha, suffix, stride, steps, distance):
-    result = toy.run_toy(alpha)
+def test_the_toy_equals_the_notebook(endless_steps, alpha, suffix, stride, steps, distance):
+    result = toy.run_toy(alpha, endless_steps=endless_steps)
     check_against_the_notebook(result, suffix, stride)
     assert result.attack.steps == steps
     assert result.attack.distance == pytest.approx(distance, abs=0.006)
-
-
-def test_initial_weights_equal_the_notebooks_and_the_global_random_state_stays():
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    state = toy.build_toy_net().state_dict()
-    assert torch.equal(torch.rand(3), expected)
-    names = [name for name in GOLDEN if name.startswith("toy_init_param_")]
-    assert len(names) == 9
-    for name in names:
-        ours = state[name.removeprefix("toy_init_param_").replace("_", ".")]
-        np.testing.assert_allclose(ours.numpy(), GOLDEN[name], rtol=0, atol=1e-7)
 
 
 def test_training_that_blows_up_says_under_which_alpha():
@@ -84,26 +62,6 @@ def test_training_that_blows_up_says_under_which_alpha():
         toy.train_toy(-1e38, steps=5)
     with pytest.raises(InputError, match="at most 1"):
         toy.train_toy(1.1, steps=1)
-
-
-class Slope(nn.Module):
-    """Logits (0, x, y): climbing towards class 2 moves right exactly as far as the softmax says."""
-
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
-        return torch.cat([torch.zeros_like(points[:, :1]), points], dim=1)
-
-
-def test_attack_takes_the_step_that_follows_the_confident_point():
-    attack = toy.attack_toy(Slope(), start=(0.0, 0.0), stop_at=0.5, lr=1.0)
-    confidences = torch.cat([torch.zeros(len(attack.path), 1), attack.path], dim=1).softmax(1)[:, 2]
-    torch.testing.assert_close(attack.path[1], torch.tensor([-1 / 3, 2 / 3]))
-    assert attack.stopped
-    assert len(attack.path) == attack.steps + 2
-    assert confidences[attack.steps] > 0.5  # before the last update
-    assert (confidences[: attack.steps] <= 0.5).all()
-    points, labels = toy.make_blobs_data()
-    away = (points[labels == 2] - attack.path[-1]).norm(dim=1).min().item()
-    assert attack.distance == pytest.approx(away)
 
 
 @pytest.fixture(scope="module")
@@ -115,27 +73,18 @@ def clouds():
     return centres[labels] + torch.randn(36, 10, generator=generator), labels
 
 
-def by_hand(features, labels):
-    """The same distances, one pair at a time."""
-    found = {"intra": [], "inter": [], "intra_nearest": [], "inter_nearest": []}
-    pairs = [[(one - other).norm().item() for other in features.double()] for one in features.double()]
-    for i, row in enumerate(pairs):
-        alike = [value for j, value in enumerate(row) if labels[j] == labels[i] and j != i]
-        others = [value for j, value in enumerate(row) if labels[j] != labels[i]]
-        for name, values in (("intra", alike), ("inter", others)):
-            found[name].append(sum(values) / len(values) if values else float("nan"))
-            found[f"{name}_nearest"].append(min(values, default=float("nan")))
-    scale = max(map(max, pairs))
-    return {name: torch.tensor(values) / scale for name, values in found.items()}
-
-
-def test_distances_are_those_of_every_pair(clouds, monkeypatch):
-    monkeypatch.setattr("smoothsweep.core.analysis.embeddings.BLOCK", 7)  # rows that fill no block too
-    features, labels = clouds
-    found, expected = feature_distances(features, labels), by_hand(features, labels)
-    for name, values in expected.items():
-        torch.testing.assert_close(found[name], values.double(), rtol=1e-5, atol=1e-7)
-    assert found["intra"].max() < 0.4 < found["inter"].min() <= 1
+def test_distances_are_those_of_every_pair():
+    """Of more images than are looked at side by side."""
+    source = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (BLOCK + 30,), generator=source)
+    features = torch.randn(len(labels), 2, generator=source) + 9 * labels[:, None]
+    found, pairs = feature_distances(features, labels), torch.cdist(features.double(), features.double())
+    alike = labels[:, None] == labels
+    itself = torch.eye(len(labels), dtype=torch.bool)
+    for name, counted in (("intra", alike & ~itself), ("inter", ~alike)):
+        torch.testing.assert_close(found[name], (pairs * counted).sum(1) / counted.sum(1) / pairs.max())
+        nearest = pairs.masked_fill(~counted, torch.inf).amin(1) / pairs.max()
+        torch.testing.assert_close(found[f"{name}_nearest"], nearest)
 
 
 def test_far_from_the_origin_no_digit_is_lost(clouds):
@@ -190,29 +139,6 @@ BADNETS, BLENDED = PoisonSettings(kind="badnets"), PoisonSettings(kind="blended"
 
 def drawn(seed):
     return torch.Generator().manual_seed(seed)
-
-
-def test_badnets_is_a_checkerboard_in_the_corner_and_nowhere_else():
-    pictures = torch.rand(3, 3, 32, 32, generator=drawn(0))
-    trigger = make_trigger(BADNETS, 32, drawn(1))
-    marked = trigger.on(pictures)
-    assert marked.shape == pictures.shape and marked.dtype == pictures.dtype
-    corner = marked[:, :, -9:, -9:]
-    assert set(corner.unique().tolist()) == {0, 1} and (corner[..., :, 1:] != corner[..., :, :-1]).all()
-    assert (corner[..., 1:, :] != corner[..., :-1, :]).all()
-    kept = torch.ones(32, 32, dtype=torch.bool)
-    kept[-9:, -9:] = False
-    assert torch.equal(marked[..., kept], pictures[..., kept]) and torch.equal(trigger.on(marked), marked)
-
-
-def test_blended_moves_no_pixel_by_more_than_its_strength():
-    pictures = torch.rand(3, 3, 16, 16, generator=drawn(0))
-    trigger = make_trigger(BLENDED, 16, drawn(1))
-    marked = trigger.on(pictures)
-    assert 0 < (marked - pictures).abs().max() <= 0.1 + 1e-6 and 0 <= marked.min() <= marked.max() <= 1
-    assert torch.allclose(marked, 0.9 * pictures + 0.1 * trigger.pattern, atol=1e-6)
-    assert torch.equal(trigger.pattern, make_trigger(BLENDED, 16, drawn(1)).pattern)
-    assert not torch.equal(trigger.pattern, make_trigger(BLENDED, 16, drawn(2)).pattern)
 
 
 def test_a_tenth_of_all_images_is_poisoned_whatever_their_class():

@@ -474,8 +474,7 @@ class rlb_mi:
     SHORT = {"episodes": 96}
     """Where it does not matter how much is found; three times the replay's minibatch, so that the agent learns."""
     LEAST_LEAK, MOST_SEEDS = 0.35, 8
-    """An agent of 480 queries lies near the usual bar, on either side of it by processor: eight seeds and a lower bar,
-    unless three are above the bar of the others, which is more than the lower one asks."""
+    """An agent of 480 queries lies near the usual bar, on either side of it by processor."""
     TOO_LITTLE = ("labels",)
     DECLARED = {"": ({}, (), "prior", 1), "own generator": ({"generator": "general_gan"}, GENERAL, "general_gan", 1)}
     WRONG = [

@@ -123,33 +123,6 @@ def test_with_the_skip_kept_every_stage_begins_with_the_image_of_the_one_before(
     assert whole.shape[-1] == {None: 32, 20: 20, 21: 32}[crop]  # no window is centred in an odd distance
 
 
-def test_with_the_skip_dropped_a_stage_loses_the_rgb_of_the_blocks_before(w):
-    with torch.no_grad():
-        whole, kept = WIDE.synthesize(w[:, None]), chain(w, None, rgb=True)
-        for block, (stage, states) in enumerate(zip(*chain(w, None, rgb=False), strict=True)):
-            image = stage.images(states)
-            assert torch.allclose(image, whole, rtol=0, atol=1e-12) == (block == 0)
-            full = kept[1][block]
-            assert torch.equal(full[:, : states.shape[1]], states)  # the same w and the same features
-            if block:
-                without = torch.cat([states, torch.zeros_like(full[:, states.shape[1] :])], 1)
-                torch.testing.assert_close(image, kept[0][block].images(without), rtol=0, atol=1e-12)
-
-
-def test_a_stage_moves_w_and_the_features_and_never_the_rgb(w):
-    stages, states = chain(w, None, rgb=True)
-    for block, (stage, begun) in enumerate(zip(stages, states, strict=True)):
-        leaf = begun.detach().clone().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(stage.images(leaf).square().sum(), leaf)
-        moved = torch.zeros(leaf.shape[1], dtype=torch.bool)
-        for span in stage.optimised_columns:
-            moved[span] = True
-        assert (gradient[:, moved] != 0).any(0).float().mean() > 0.9
-        assert (gradient[:, ~moved] == 0).all() and moved.all() == (block == 0)
-        channels, side = (WIDE.config.channels(2 ** (block + 1)), 2 ** (block + 1)) if block else (0, 0)
-        assert leaf.shape[1] == 8 + (channels + 3) * side**2 and moved.sum() == 8 + channels * side**2
-
-
 def nearest_by_trying(change, radius):
     """Of every choice of entries that are not 0, the nearest point of the face; the nearest of these."""
     best = None

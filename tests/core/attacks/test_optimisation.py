@@ -69,9 +69,9 @@ def test_preprocess_without_work_returns_the_images():
         Preprocess(size=8, crop=9)(images)
 
 
-@pytest.mark.parametrize("box", [(0, 0, 17, 21), (3, 5, 11, 8), (10, 14, 7, 7)])
-@pytest.mark.parametrize("size", [5, 16, 30])
-@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize(
+    ("box", "size", "mirror"), [((0, 0, 17, 21), 16, False), ((3, 5, 11, 8), 30, True), ((10, 14, 7, 7), 5, True)]
+)
 def test_whole_pixel_boxes_match_torchvision(box, size, mirror):
     images = torch.randn(4, 3, 17, 21, generator=seeded())
     expected = tvf.resized_crop(images, *box, [size, size], antialias=True)
@@ -265,9 +265,8 @@ def test_how_many_rows_are_computed_at_once_changes_nothing(w0, either_protocol,
     assert torch.equal(first.order, second.order)
 
 
-@pytest.mark.parametrize("limit", [2])
-def test_running_out_of_memory_changes_nothing_and_is_remembered(w0, either_protocol, limit):
-    sizes = []
+def test_running_out_of_memory_changes_nothing_and_is_remembered(w0, either_protocol):
+    sizes, limit = [], 2
 
     def hungry(images):
         sizes.append(len(images))

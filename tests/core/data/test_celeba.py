@@ -20,7 +20,6 @@ from smoothsweep.core.data.celeba import (
     similarity,
 )
 from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
-from smoothsweep.core.data.labelled import load_unlabelled
 from smoothsweep.core.data.published import list_published, write_published
 from smoothsweep.core.errors import InputError
 from tests.lowres import golden, whole_bytes
@@ -342,13 +341,3 @@ def test_public_faces_are_cut_and_reduced_as_officially(tmp_path):
     [image] = load_celeba64_public(golden_tree(tmp_path), size=64)
     for name in ("celeba_gan", "ffhq_test"):
         assert torch.equal(image, golden(f"prep_lomma_{name}_uint8"))
-
-
-def test_other_public_pictures_need_the_official_crop_before_they_come_here(tmp_path):
-    """A folder's pictures are reduced whole: FaceScrub's of 64 pixels stay, FFHQ's have to be cut to 88 before."""
-    scrubbed, thumbnail = whole_bytes("prep_facescrub", (64, 64, 3)), whole_bytes("prep_ffhq", (128, 128, 3))
-    put(tmp_path / "facescrub" / "0.png", encoded(scrubbed))
-    put(tmp_path / "ffhq" / "0.png", encoded(thumbnail[20:108, 20:108]))
-    for name in ("facescrub", "ffhq"):
-        [image] = load_unlabelled(tmp_path / name, size=64)
-        assert torch.equal(image, golden(f"prep_lomma_{name}_gan_uint8"))

@@ -136,7 +136,7 @@ def test_a_picture_of_one_shade_is_near_nothing():
     assert index.tolist() == [-1, -1, -1] and apart.min() > NEAR
 
 
-SIDE, COPIES = 64, 12
+SIDE, COPIES = 64, 4
 
 
 def drawn(population, people, seed):
@@ -175,7 +175,7 @@ def private():
 
 @pytest.fixture(scope="module")
 def strangers():
-    return shrunk(drawn("public", 60, 2))
+    return shrunk(drawn("public", 24, 2))
 
 
 @pytest.mark.parametrize("frame", FRAMES)

@@ -266,20 +266,6 @@ def test_threads_change_nothing(faces, tmp_path, threads):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
 
 
-def test_samples_per_class_are_nested_and_leave_the_test_part(faces, tmp_path):
-    parts = {}
-    for count in (2, 4):
-        write_published("facescrub", faces, tmp_path / str(count), size=8, classes=5, samples_per_class=count)
-        images, labels = written(tmp_path / str(count), "train")
-        assert torch.bincount(labels).tolist() == [count] * 5
-        parts[count] = {image.numpy().tobytes() for image in images}
-    assert parts[2] < parts[4]
-    write_published("facescrub", faces, tmp_path / "all", size=8, classes=5)
-    assert torch.equal(written(tmp_path / "2", "test")[0], written(tmp_path / "all", "test")[0])
-    with pytest.raises(InputError, match=r"at least 9 training images of class Cy_Roe, got 6"):
-        write_published("facescrub", faces, tmp_path / "much", size=8, classes=5, samples_per_class=9)
-
-
 @pytest.mark.parametrize("damage", ["truncated", "empty", "text", "missing"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_unreadable_picture_is_named_and_nothing_is_written(faces, tmp_path, damage, workers, threads):

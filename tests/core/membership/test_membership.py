@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import log_softmax
 
 from smoothsweep.core.citations import known_citations
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -28,18 +27,15 @@ from smoothsweep.core.membership.candidates import (
     copies,
     right_over_noise,
     right_over_views,
-    scores_of,
     scores_without_target,
     thumbnails,
 )
 from smoothsweep.core.membership.candidates import SIDE as THUMBNAIL
 from smoothsweep.core.membership.measuring import (
-    auc_by_person,
     held_out_rate,
     is_chance,
     measure,
     over_persons,
-    person_auc,
     roc_auc,
     tpr_at,
 )
@@ -176,22 +172,6 @@ def test_the_rate_is_the_best_of_all_thresholds_that_keep_the_false_one(members,
     assert tpr_at(members, others, rate) == pytest.approx(max((inner > t).mean() for t in allowed))
 
 
-def test_the_spread_of_chance_is_that_of_a_simulation():
-    draw = np.random.default_rng(2)
-    seen = [is_chance(roc_auc(draw.random(30), draw.random(20)), 30, 20, level=0.9) for _ in range(2000)]
-    assert np.mean(seen) == pytest.approx(0.9, abs=0.03)
-
-
-def test_persons_pool_what_images_show_weakly():
-    draw, labels = np.random.default_rng(3), np.repeat(np.arange(40), 20)
-    member = np.tile(np.arange(20) < 12, 40)
-    scores = draw.normal(size=800) + 0.5 * member
-    found, size = person_auc(scores, member, labels)
-    assert size == 8 and roc_auc(scores[member], scores[~member]) < 0.7 < found
-    assert set(auc_by_person(scores, member, labels)) == set(range(40))
-    assert person_auc(scores, labels < 5, labels) is None
-
-
 def test_stated_rates_hold_on_held_back_images_of_one_distribution():
     draw, labels = np.random.default_rng(4), np.repeat(np.arange(40), 25)
     assert held_out_rate(draw.normal(size=1000), labels, 0.05) == pytest.approx(0.05, abs=0.03)
@@ -241,24 +221,6 @@ def pictures(count=IMAGES_CANDIDATES, side=SIDE):
 def asked(question, model, images, labels, seed=2, **given):
     draw = torch.Generator().manual_seed(seed)
     return question(model, images, labels, image_size=model.side, device="cpu", generator=draw, **given)
-
-
-def test_log_odds_of_the_image_and_its_mirror_image_and_the_margin_of_the_image():
-    images, labels = pictures(20)
-    model = Asked()
-    phi, margin = scores_of(model, images, labels, image_size=SIDE, device="cpu")
-    rows, true = np.arange(20), labels.numpy()
-    for view, shown in enumerate((images.numpy(), images.numpy()[..., ::-1])):
-        logits = shown.reshape(20, -1) @ model.weight.double().numpy()
-        p = np.exp(log_softmax(logits / 1, axis=1))[rows, true]
-        few = (p > 1e-3) & (p < 1 - 1e-3)  # where the quotient keeps its digits
-        assert few.sum() > 2 and phi[view][few] == pytest.approx(np.log(p / (1 - p))[few], abs=1e-3)
-        if view == 0:
-            best = np.where(np.eye(CLASSES_CANDIDATES, dtype=bool)[true], -np.inf, logits).max(axis=1)
-            assert margin == pytest.approx(logits[rows, true] - best, abs=1e-3)
-    small = Asked(side=8)
-    scores_of(small, images, labels, image_size=8, device="cpu")  # at the side that the network sees
-    assert len(small.shown) == 2
 
 
 def moved(images, across, down):
@@ -407,58 +369,6 @@ def test_lira_has_one_variance_for_all_images_below_32_models_on_a_side(models, 
                 offline[image] -= 0 if inner else stats.norm(side.mean(), spread).logsf(told)
     assert MEMBERSHIP_ATTACKS["lira"]().scores(given) == pytest.approx(online)
     assert MEMBERSHIP_ATTACKS["lira_offline"]().scores(given) == pytest.approx(offline)
-
-
-@pytest.mark.parametrize("uneven", [0, 4])
-def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(uneven):
-    given, strength, weight = evidence_of_by_hand(12, uneven), 4.0, 0.1
-    student, normal = np.zeros(IMAGES_BY_HAND), np.zeros(IMAGES_BY_HAND)
-    for view in range(VIEWS):
-        both = [[sides(given, image, view)[side] for image in range(IMAGES_BY_HAND)] for side in (0, 1)]
-        for sign, answers in zip((1, -1), both, strict=True):
-            centre = np.mean([one.mean() for one in answers])
-            within = sum(((one - one.mean()) ** 2).sum() for one in answers) / sum(len(one) - 1 for one in answers)
-            for image, one in enumerate(answers):
-                kappa, a = weight + len(one), (strength + len(one)) / 2
-                mean = (weight * centre + one.sum()) / kappa
-                b = strength * within / 2 + ((one - one.mean()) ** 2).sum() / 2
-                b += weight * len(one) * (one.mean() - centre) ** 2 / (2 * kappa)
-                told = given.phi[view, image]
-                spread = np.sqrt(b * (kappa + 1) / (a * kappa))
-                student[image] += sign * stats.t(2 * a, mean, spread).logpdf(told)
-                normal[image] += sign * stats.norm(mean, np.sqrt(b / (a - 1))).logpdf(told)
-    assert MEMBERSHIP_ATTACKS["bavaria_t"]().scores(given) == pytest.approx(student)
-    assert MEMBERSHIP_ATTACKS["bavaria_n"]().scores(given) == pytest.approx(normal)
-
-
-@pytest.mark.parametrize("uneven", [0, 2])
-def test_rmia_counts_the_other_images_whose_ratio_is_reached(uneven):
-    given = evidence_of_by_hand(8, uneven)
-    p = 1 / (1 + np.exp(-given.shadow_phi[:, 0]))
-    target = 1 / (1 + np.exp(-given.phi[0]))
-    inner, outer = (
-        np.array([p[given.inside[:, image] == side, image].mean() for image in range(IMAGES_BY_HAND)])
-        for side in (True, False)
-    )
-    for name, expected in (("rmia", (inner + outer) / 2), ("rmia_offline", (1.3 * outer + 0.7) / 2)):
-        ratio = target / expected
-        counts = [
-            np.mean([ratio[x] >= ratio[z] for z in range(IMAGES_BY_HAND) if z != x]) for x in range(IMAGES_BY_HAND)
-        ]
-        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(counts)
-
-
-def test_thresholds_and_labels():
-    given = evidence_of_by_hand(8)
-    assert np.array_equal(MEMBERSHIP_ATTACKS["margin"]().scores(given), given.margin)
-    assert np.array_equal(MEMBERSHIP_ATTACKS["loss"]().scores(given), given.phi[0])
-    for name, scores in (("margin_per_class", given.margin), ("loss_per_class", given.phi[0])):
-        expected = np.zeros(IMAGES_BY_HAND)
-        for label in (0, 1, 2):
-            expected[label == LABELS_BY_HAND] = stats.zscore(scores[label == LABELS_BY_HAND])
-        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(expected)
-    for name, flags in (("label_views", given.right_over_views), ("label_distance", given.right_over_noise)):
-        assert MEMBERSHIP_ATTACKS[name]().scores(given) == pytest.approx(flags.sum(axis=0) / len(flags))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])

@@ -122,13 +122,6 @@ def test_calibration_error_equals_torchmetrics(protocol):
     assert ours == pytest.approx(GOLDEN["ece_10bins_l1_l2_max"][1], abs=2e-7)
 
 
-def test_calibration_error_of_two_bins_in_closed_form():
-    """Three rows of confidence 0.6, one of them right, and one right row of confidence 0.9."""
-    logits, labels = torch.tensor([[0.6, 0.4]] * 3 + [[0.1, 0.9]]).log(), torch.tensor([0, 1, 1, 1])
-    ours = expected_calibration_error(logits, labels, protocol="clean", bins=10)
-    assert ours == pytest.approx((0.75 * (0.6 - 1 / 3) ** 2 + 0.25 * 0.1**2) ** 0.5, abs=1e-6)
-
-
 def test_protocols_differ_for_a_confidence_of_exactly_one():
     """One wrong row at 1.0 and one right row at 0.95: one bin that nearly cancels, or two that do not."""
     logits, labels = torch.tensor([[200.0, 0.0], [0.0, np.log(0.05 / 0.95)]]), torch.tensor([1, 0])
@@ -187,24 +180,6 @@ def test_plgs_spread_is_the_root_of_the_official_one(k, at):
     assert found**2 == pytest.approx(official[at].item(), abs=1e-6)
 
 
-def test_lommas_report_is_that_of_the_last_draw():
-    logits, labels = golden("evalp_eval_logits"), golden("evalp_labels").long()  # [batches, draws, labels, classes]
-    hits = torch.stack([topk_hits(logits[:, draw].flatten(0, 1), labels.flatten(), 5) for draw in range(5)])
-    assert hits[-1].double().mean().item() * 100 == pytest.approx(golden("evalp_official_acc_acc5_std_std5")[1].item())
-    assert hits.double().mean().item() * 100 == pytest.approx(golden("evalp_clean_acc5_mean_over_seeds").item())
-
-
-def test_keds_spread_is_the_root_of_the_official_one():
-    """Of its own code, whose rows in tables LOMMA's evaluation made."""
-    logits, labels = golden("ked_dist_eval_logits"), golden("ked_iden").long()  # [draws, labels, classes]
-    rows, of_rows = logits.transpose(0, 1).flatten(0, 1), labels.repeat_interleave(len(logits))
-    for k, at in ((1, 0), (5, 1)):
-        hits, official = topk_hits(rows, of_rows, k), golden("ked_dist_acc_acc5_var_var5")
-        assert hits.double().mean().item() == pytest.approx(official[at].item())
-        found = spread_over_restarts(hits, of_rows, result_slots(of_rows), classes=60, of="variance")
-        assert found**2 == pytest.approx(official[at + 2].item(), abs=1e-6)
-
-
 TEXTBOOK = [
     [0, 0, 0, 0, 14],
     [0, 2, 6, 4, 2],
@@ -222,13 +197,6 @@ TEXTBOOK = [
 
 def test_the_textbooks_example():
     assert fleiss_kappa(TEXTBOOK) == pytest.approx(0.2099, abs=5e-5)
-
-
-def test_who_agrees_on_everything_has_one_and_chance_has_none():
-    assert fleiss_kappa([[3, 0, 0], [0, 3, 0], [0, 0, 3]]) == pytest.approx(1)
-    rng = np.random.default_rng(0)
-    votes = rng.multinomial(3, [0.2, 0.3, 0.5], size=20_000)
-    assert abs(fleiss_kappa(votes)) < 0.02
 
 
 def test_what_says_nothing_of_agreement_is_left_out():

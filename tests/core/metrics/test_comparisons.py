@@ -86,24 +86,6 @@ def test_no_interval_leaves_what_a_difference_can_be_and_no_verdict_changes(shap
             assert (other.low, other.high) == (max(pair.low, -1), min(pair.high, 1))
 
 
-def test_more_recipes_need_more_evidence():
-    two = named(draw((2, 3, 20), 0))
-    alone, counted = compare_recipes(two).pairs[0], compare_recipes(two, among=28).pairs[0]
-    assert counted.high - counted.low > alone.high - alone.low
-    surer = compare_recipes(two, level=1 - 0.05 / 28).pairs[0]
-    assert (counted.low, counted.high) == pytest.approx((surer.low, surer.high))
-
-
-def test_what_is_there_is_found_and_what_is_shared_drops_out():
-    """Classes differ far more than recipes, and a seed moves all recipes alike."""
-    rng = np.random.default_rng(0)
-    common = 10 * rng.normal(size=(1, 1, 20)) + 5 * rng.normal(size=(1, 3, 1))
-    cells = common + np.array([0.0, 0.0, 0.2])[:, None, None] + 0.05 * rng.normal(size=(3, 3, 20))
-    found = compare_recipes(named(cells))
-    assert [pair.verdict for pair in found.pairs] == ["inconclusive", "lower", "lower"]
-    assert found.between("r2", "r0").low < -0.2 < found.between("r2", "r0").high
-
-
 @pytest.mark.parametrize(
     ("shape", "spreads"),
     [
@@ -231,10 +213,10 @@ def test_every_allowed_recipe_is_best_or_runner_up_or_clearly_worse(truth, seeds
 @pytest.mark.parametrize("truth", [np.zeros(6), 0.3 * np.arange(6), 2.0 * np.arange(6)])
 def test_best_and_runners_up_hold_the_truly_best(truth):
     kept = 0
-    for seed in range(150):
+    for seed in range(80):
         found = recommended(audits(truth, seed), resamples=100, seed=seed)
         kept += "r0" in (found.best, *found.runners_up)
-    assert kept / 150 >= 0.95
+    assert kept / 80 >= 0.95
 
 
 @pytest.mark.parametrize(("gap", "near"), [(0.0, 0.25), (0.3, 0.25), (2.0, 0.5)])
@@ -266,13 +248,6 @@ def test_over_one_class_and_one_attack_it_is_students_t_test():
     student = stats.ttest_ind(after, before).confidence_interval(0.95)
     assert found.bias == pytest.approx(after.mean() - before.mean())
     assert (found.low, found.high) == pytest.approx((student.low, student.high))
-
-
-def test_seeds_that_agree_give_the_paired_t_test_over_classes():
-    before, after = np.random.default_rng(0).normal(size=(2, 15))
-    found = reaudit({"a": [before, before]}, {"a": [after, after]}, level=0.9)
-    paired = stats.ttest_rel(after, before).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((paired.low, paired.high))
 
 
 def test_bounds_by_hand_of_two_attacks():
@@ -363,15 +338,15 @@ BETWEEN = dict(zip(ATTACKS, (0.02, 0.02, 0.36, 0.2), strict=True))
 def test_recipes_whose_truth_is_known_get_its_word() -> None:
     rates = {"plain": PLAIN, "scaled": SCALED, "merged": MERGED, "between": BETWEEN}
     for recipe, word in {"scaled": "hides", "merged": "reduces"}.items():
-        assert words(rates, 30, recipe).count(word) >= 24
-    both = words(rates, 30, "between")
-    assert both.count("reduces") >= 15
+        assert words(rates, 15, recipe).count(word) >= 12
+    both = words(rates, 15, "between")
+    assert both.count("reduces") >= 8
     assert set(both) <= {"reduces", "hides", "inconclusive"}
     found = [
         verdicts(drawn_of_leak_comparisons(rates, seed), baseline="plain", published=PUBLISHED)["between"]
-        for seed in range(30)
+        for seed in range(15)
     ]
-    assert sum(one.word == "reduces" and one.hidden.is_clear for one in found) >= 15, "what is hidden beside is known"
+    assert sum(one.word == "reduces" and one.hidden.is_clear for one in found) >= 8, "what is hidden beside is known"
 
 
 def test_a_sweep_of_many_equal_recipes_says_something_false_of_any_of_them_in_one_of_twenty() -> None:

@@ -95,12 +95,6 @@ def test_kid_of_all_rows_equals_the_definition(seed, n, d):
     assert value == pytest.approx(kid(b, a, seed=0)[0], abs=1e-12)
 
 
-def test_a_value_worked_out_by_hand():
-    """D = 1: k(x, y) = (xy + 1)^3, so k(0, 1) = 1, k(1, 2) = 27, k(0, 2) = 1, k(1, 1) = 8."""
-    a, b = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [2.0]])
-    assert kid(a, b, seed=0)[0] == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
-
-
 def test_subsets_use_equally_many_rows_of_both_and_average():
     a, b = rows(40), rows(30, seed=1, shift=0.5)
     mean, std = kid(a, b, seed=3, subsets=20, subset_size=12)
@@ -111,14 +105,6 @@ def test_subsets_use_equally_many_rows_of_both_and_average():
     assert mean == pytest.approx(sum(values) / 20, rel=1e-9)
     variance = sum((v - mean) ** 2 for v in values) / 20
     assert std == pytest.approx(variance**0.5, rel=1e-9)
-
-
-def test_defaults_are_the_usual_ones_and_small_sets_shrink_the_subsets():
-    a, b = rows(40), rows(30, seed=1)
-    assert kid(a, b, seed=0) == kid(a, b, seed=0, subsets=100, subset_size=30)
-    assert kid(a, b, seed=0, subsets=1)[1] is None
-    large = rows(1100, d=2), rows(1001, d=2, seed=1)
-    assert kid(*large, seed=0, subsets=2) == kid(*large, seed=0, subsets=2, subset_size=1000)
 
 
 SETS = tuple(GOLDEN[f"prdc_{name}"] for name in ("real", "real_targets", "fake", "fake_targets"))
@@ -264,15 +250,6 @@ def test_nearest_images_equal_the_official_look_up(kind):
     expected = METRICS[f"nn_{kind}_distance_squared"].float()
     torch.testing.assert_close(distance, expected, rtol=1e-5, atol=0)
     assert torch.equal(index, METRICS[f"nn_{kind}_closest_index"])
-
-
-def test_squared_is_the_square_and_classes_do_not_mix():
-    fake, real = torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]])
-    labels_fake, labels_real = torch.tensor([7, 2]), torch.tensor([7, 2, 7])
-    plain, index = nearest_real(fake, labels_fake, real, labels_real, squared=False)
-    assert plain.tolist() == [5.0, 1.0]
-    assert index.tolist() == [0, 1]
-    assert nearest_real(fake, labels_fake, real, labels_real, squared=True)[0].tolist() == [25.0, 1.0]
 
 
 @given(seed=st.integers(0, 999), chunk=st.integers(1, 40))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import special
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.comparisons import ACCURACY_MARGIN, compare_recipes, difference_errors, is_kept, reaudit
+from smoothsweep.core.metrics.comparisons import compare_recipes, difference_errors, is_kept, reaudit
 from smoothsweep.core.metrics.leak_comparisons import Bounded, compare_leaks
 from smoothsweep.core.metrics.looks import Looks, leaving, settled
 from smoothsweep.core.metrics.power import (
@@ -155,17 +155,14 @@ def told(cells, alpha=NOMINAL):
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("classes", [1, 10, 48])
-@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize(("seeds", "classes"), [(2, 1), (2, 20), (4, 10)])
 def test_a_verdict_by_itself_is_wrong_at_most_at_the_nominal_rate(seeds, classes, spread):
     """One pair needs no correction. The rule before, Satterthwaite's degrees of freedom, was wrong in 9 to 13 % at two
     seeds."""
     assert told(nothing_to_find(2, seeds, classes, spread)).mean() <= NOMINAL + MARGIN
 
 
-@pytest.mark.parametrize("noisy", [1.0, 2.0])
-@pytest.mark.parametrize("classes", [1, 20])
-@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize(("seeds", "classes", "noisy"), [(2, 1, 1.0), (2, 20, 2.0), (3, 20, 1.0), (5, 1, 2.0)])
 def test_a_column_holds_one_wrong_verdict_at_most_at_the_nominal_rate(seeds, classes, noisy):
     """Six recipes, corrected as every column is; one of them may vary twice as much as the others. Where it varies four
     times as much, every single verdict still holds its level, the column as a whole no longer (8 %)."""
@@ -188,15 +185,15 @@ def test_hit_rates_of_few_images_are_wrong_at_most_at_the_nominal_rate():
     assert told(steps).mean() <= NOMINAL + MARGIN
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 2), (3, 3)])
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 2)])
 def test_a_second_audit_contradicts_the_first_at_most_at_the_nominal_rate(before, after):
     for spread in SPREADS:
-        first = nothing_to_find(1, before, 12, spread)[:1000, 0]
-        again = nothing_to_find(1, after, 12, spread)[1000:, 0]
+        first = nothing_to_find(1, before, 12, spread)[:500, 0]
+        again = nothing_to_find(1, after, 12, spread)[-500:, 0]
         wrong = [
             reaudit(*({"": side} for side in pair)).verdict != INCONCLUSIVE for pair in zip(first, again, strict=True)
         ]
-        assert np.mean(wrong) <= NOMINAL + 3 * (NOMINAL * (1 - NOMINAL) / 1000) ** 0.5
+        assert np.mean(wrong) <= NOMINAL + 3 * (NOMINAL * (1 - NOMINAL) / 500) ** 0.5
 
 
 def test_one_seed_says_nothing_whatever_the_interval():
@@ -228,14 +225,6 @@ def test_only_an_interval_that_lies_above_the_margin_shows_that_nothing_is_lost(
     assert is_kept(low, high, margin) is kept
 
 
-def test_a_loss_of_just_the_margin_is_seldom_taken_for_none():
-    """Of a true loss of one point, as often as a one-sided test at 2.5 % errs."""
-    draws = np.random.default_rng(4).normal(-ACCURACY_MARGIN, 0.005, (4000, 4))
-    half = stats.t.ppf(0.975, 3) * draws.std(axis=1, ddof=1) / 2
-    kept = [is_kept(mean - wide, mean + wide) for mean, wide in zip(draws.mean(axis=1), half, strict=True)]
-    assert np.mean(kept) == pytest.approx(0.025, abs=0.007)
-
-
 def evenly(count):
     return tuple(range(2, 2 * count + 1, 2))
 
@@ -254,17 +243,6 @@ def test_errors_are_those_that_pocock_printed(count, error):
 def test_bounds_are_those_that_o_brien_and_fleming_printed(count, bounds):
     found = [-special.ndtri(error / 2) for error in Looks(seeds=evenly(count), spend="obrien-fleming").errors]
     assert found == pytest.approx(bounds, abs=2e-3)
-
-
-@pytest.mark.parametrize("spend", ["pocock", "obrien-fleming"])
-@pytest.mark.parametrize("seeds", [(3, 5, 8), (2, 10), (2, 3, 20, 21)])
-def test_a_simulated_walk_leaves_as_often_as_asked(seeds, spend):
-    rng, draws = np.random.default_rng(3), 200_000
-    sums = np.cumsum(rng.normal(size=(draws, seeds[-1])), axis=1)
-    walk = np.stack([sums[:, many - 1] / np.sqrt(many) for many in seeds], axis=1)
-    bounds = -special.ndtri(np.array(Looks(seeds=seeds, alpha=0.1, spend=spend).errors) / 2)
-    left = (np.abs(walk) > bounds).any(axis=1).mean()
-    assert abs(left - 0.1) < 4 * np.sqrt(0.09 / draws)
 
 
 @given(
@@ -358,7 +336,7 @@ def named(cells):
     return {f"r{r}": {f"a{a}": cells[r, a] for a in range(attacks)} for r in range(recipes)}
 
 
-ONE_ATTACK = [(2, 10, 2), (2, 24, 4), (3, 24, 2), (3, 24, 4), (5, 12, 3), (8, 48, 4)]
+ONE_ATTACK = [(2, 10, 2), (2, 24, 4), (5, 12, 3)]
 
 
 @pytest.mark.parametrize(("seeds", "classes", "recipes"), ONE_ATTACK)

@@ -10,22 +10,17 @@ import pandas as pd
 import pytest
 import torch
 from facenet_pytorch import InceptionResnetV1
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 
-from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import embedders, weight_files
-from smoothsweep.core.models.embedder_kinds import FACES, KINDS
+from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedders import (
     PIXELS,
-    MobileFaceNetA,
-    MobileFaceNetB,
     SwagViT,
     load_embedder,
     swag_state,
@@ -34,37 +29,7 @@ from smoothsweep.core.models.embedders import (
 from smoothsweep.core.models.fid import fid_input, load_inception, tf1_bilinear
 from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.models.weight_files import WEIGHT_FILES, WeightFile, file_sha256
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1, 6), st.integers(0, 2**31))
-def test_features_do_not_depend_on_the_batch(count, seed):
-    images = torch.rand(count, 3, 64, 64, generator=torch.Generator().manual_seed(seed)) * 2 - 1
-    net = load_embedder("synthetic")
-    assert torch.allclose(net(images)[-1:], net(images[-1:]), atol=1e-5)
-
-
-def test_blur_small_pictures_and_mirrors_are_forgiven():
-    net = load_embedder("synthetic")
-    faces = synthetic_faces(population="private", identities=20, per_identity=4, spread=0.4, seed=8)
-    images = faces.images.float() / 127.5 - 1
-    small = torch.nn.functional.interpolate(images, size=32, mode="bilinear", antialias=True)
-    blurred = torch.nn.functional.interpolate(small, size=64, mode="bilinear")
-    centres = torch.nn.functional.normalize(net(images).view(20, 4, -1).mean(dim=1), dim=1)
-    for changed in (small, blurred, images.flip(-1)):
-        named = (net(changed) @ centres.T).argmax(dim=1)
-        assert (named == faces.labels).float().mean() >= 0.9
-
-
-def test_round_trip_of_every_architecture(tmp_path, monkeypatch):
-    for name in ("ir50", "ir152"):  # at an eighth of their width: as they are they take a quarter of a gigabyte each
-        monkeypatch.setitem(KINDS, name, replace(KINDS[name], sizes={"width": 8}))
-    for name in FACES:
-        net = KINDS[name].make().eval()
-        save_file(net.state_dict(), tmp_path / f"{name}.safetensors")
-        images = torch.rand(1, 3, 64, 64) * 2 - 1
-        assert torch.equal(load_embedder(name, tmp_path / f"{name}.safetensors")(images), net(images).detach())
-
+from tests.lowres import digest_of
 
 FILE_NAME = WEIGHT_FILES["facenet"].file_name
 
@@ -136,43 +101,20 @@ def test_without_a_path_the_staged_file_is_used_if_its_checksum_is_right(file, f
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
-SHAPES = {
-    MobileFaceNetA: {
-        "conv1.conv.weight": (64, 3, 3, 3),
-        "conv1.prelu.weight": (64,),
-        "dw_conv1.conv.weight": (64, 1, 3, 3),
-        "blocks.0.conv.0.weight": (128, 64, 1, 1),
-        "blocks.5.conv.3.weight": (256, 1, 3, 3),
-        "blocks.14.conv.7.running_var": (128,),
-        "conv2.conv.weight": (512, 128, 1, 1),
-        "linear7.conv.weight": (512, 1, 7, 6),
-        "linear1.conv.weight": (128, 512, 1, 1),
-        "linear1.bn.num_batches_tracked": (),
-    },
-    MobileFaceNetB: {
-        "conv1.0.weight": (64, 3, 3, 3),
-        "conv1.1.running_mean": (64,),
-        "dw_conv.pointwise.weight": (64, 64, 1, 1),
-        "dw_conv.bn2.bias": (64,),
-        "features.0.conv.0.0.weight": (128, 64, 1, 1),
-        "features.5.conv.1.0.weight": (256, 1, 3, 3),
-        "features.14.conv.3.weight": (128,),
-        "conv2.1.weight": (512,),
-        "gdconv.depthwise.weight": (512, 1, 7, 7),
-        "conv3.bias": (128,),
-        "bn.running_mean": (128,),
-    },
+SHAPES = {  # numbers of parameters, and a digest of the names and shapes of all tensors, as the papers' files have them
+    "mobilefacenet_a": (999_552, "18453905a53935d2"),
+    "mobilefacenet_b": (999_936, "9c7d0d7e33dc7e55"),
+    "ir50": (43_574_976, "df5947f8f0b22a2c"),
+    "ir152": (70_737_600, "a44f34ca98cbab00"),
 }
 
 
-@pytest.mark.parametrize("architecture", SHAPES)
-def test_state_dict_has_the_published_names_and_shapes(architecture):
-    state = architecture().state_dict()
-    for name, shape in SHAPES[architecture].items():
-        assert tuple(state[name].shape) == shape
-    assert not any("linear7.prelu" in name or "linear1.prelu" in name for name in state)
-    parameters = sum(parameter.numel() for parameter in architecture().parameters())
-    assert 0.99e6 < parameters < 1.03e6
+@pytest.mark.parametrize("name", SHAPES)
+def test_state_dict_has_the_published_names_and_shapes(name):
+    with torch.device("meta"):
+        network = KINDS[name].make()
+    digest = digest_of({key: tuple(value.shape) for key, value in network.state_dict().items()})
+    assert (sum(value.numel() for value in network.parameters()), digest[:16]) == SHAPES[name]
 
 
 def test_template_places_the_frame_and_repeats_its_edge():
@@ -293,16 +235,6 @@ def test_loaded_network_is_frozen_and_pools_2048_features(network):
     assert features.shape == (2, 2048) and features.dtype == torch.float32
     with pytest.raises(ValueError, match=r"expected images \[N, 3, 299, 299\], got \[1, 3, 64, 64\]"):
         network(torch.zeros(1, 3, 64, 64))
-
-
-def test_paper_input_is_on_minus_3_to_1():
-    images = batch(2, 299, 299)
-    torch.testing.assert_close(fid_input(images, "paper"), 2 * images - 1, rtol=0, atol=0)
-    resized = functional.interpolate(images[..., :200, :200], size=299, mode="bilinear", antialias=True)
-    torch.testing.assert_close(fid_input(images[..., :200, :200], "paper"), 2 * resized - 1)
-    white, black = torch.full((1, 3, 320, 320), 255, dtype=torch.uint8), torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
-    torch.testing.assert_close(fid_input(white, "paper"), torch.ones(1, 3, 299, 299))
-    torch.testing.assert_close(fid_input(black, "paper"), torch.full((1, 3, 299, 299), -3.0))
 
 
 def test_checksum_is_the_published_one_unless_another_is_given(weights):

@@ -157,7 +157,8 @@ def test_failed_fetches_leave_nothing_and_say_what_to_do(server, tmp_path, name,
 def table(server, monkeypatch):
     """A table of files as the test server has them."""
     entries = {name: entry(name, server) for name in ("absent", "good", "page", "fine")}
-    monkeypatch.setattr(weight_files, "WEIGHT_FILES", entries)
+    for name, one in entries.items():
+        monkeypatch.setitem(WEIGHT_FILES, name, one)
     server.asked.clear()
     return entries
 

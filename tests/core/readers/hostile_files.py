@@ -20,19 +20,12 @@ import pyarrow.parquet as pq
 import torch
 
 from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
-from smoothsweep.core.data.sources import count_labelled, list_labelled
+from smoothsweep.core.data.sources import list_labelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.embedders import load_embedder
-from smoothsweep.core.models.official import import_judge, import_target
+from smoothsweep.core.models.official import import_target
 
 MIB = 2**20
 ROOM = 1536 * MIB
-
-
-def zeros_of_one_entry(path):
-    """2,700 pictures of a mebibyte, all the same entry of a dictionary."""
-    entry = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2700, np.int16)), pa.array([bytes(MIB)]))
-    pq.write_table(pa.table({"image": entry, "label": np.arange(2700)}), path, compression="zstd", store_schema=False)
 
 
 def zeros_in_pages(path):
@@ -51,16 +44,6 @@ def zeros_of_one_group(path):
     written = varint(true)
     path.write_bytes(path.read_bytes().replace(written, padded(99, len(written))))
     assert pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size == 99
-
-
-def zeros_by_prefix(path):
-    """Every picture repeats the one before it, which a page of that encoding says in two bytes."""
-    table = pa.table({"image": [bytes(MIB)] * 64})
-    with pq.ParquetWriter(
-        path, table.schema, use_dictionary=False, column_encoding={"image": "DELTA_BYTE_ARRAY"}, compression="zstd"
-    ) as writer:
-        for _ in range(24):
-            writer.write_table(table)
 
 
 def endless_rows(path):
@@ -162,25 +145,17 @@ def adopted(path):
 
 MAPPED = resource.RLIMIT_DATA  # a mapped file is address space, not memory
 CASES = {
-    "zeros of one entry": (zeros_of_one_entry, list_labelled, "x.parquet", resource.RLIMIT_AS),
-    "zeros of one entry, unlabelled": (zeros_of_one_entry, unlabelled, "x.parquet", resource.RLIMIT_AS),
     "zeros in pages": (zeros_in_pages, list_labelled, "x.parquet", resource.RLIMIT_AS),
     "a page larger than said": (zeros_of_one_group, unlabelled, "x.parquet", resource.RLIMIT_AS),
-    "zeros by prefix": (zeros_by_prefix, unlabelled, "x.parquet", resource.RLIMIT_AS),
     "endless rows": (endless_rows, list_labelled, "x.parquet", resource.RLIMIT_AS),
-    "endless labels": (endless_rows, count_labelled, "x.parquet", resource.RLIMIT_AS),
-    "sparse pictures": (folder_of(sparse), labelled, "x", resource.RLIMIT_AS),
     "pictures of 9,400 pixels": (pictures(side=9400), labelled, "x", resource.RLIMIT_AS),
     "a canvas without end": (folder_of(webp), labelled, "x", resource.RLIMIT_AS),
     "6 GiB of weights": (sparse_safetensors, adopted, "x.safetensors", MAPPED),
-    "6 GiB of a judge's": (sparse_safetensors, lambda path: load_embedder("ir50", path), "x.safetensors", MAPPED),
-    "6 GiB of some judge's": (sparse_safetensors, import_judge, "x.safetensors", MAPPED),
     "large pictures, RGBA": (pictures(side=8000, colour=6), labelled, "x", resource.RLIMIT_AS),
-    "large pictures, 16 bits": (pictures(side=8000, bits=16, colour=0), labelled, "x", resource.RLIMIT_AS),
 }
 """What it is -> how it is made, who reads it, its name, the kind of memory that is limited."""
 
-READ = ("zeros of one entry", "large pictures, RGBA", "large pictures, 16 bits")
+READ = ("large pictures, RGBA",)
 """Those that are read: large, and within the bounds."""
 
 

@@ -230,8 +230,7 @@ def batch(images, augmentation=None, seed=0):
     return Batch(images=images, labels=torch.zeros(len(images), dtype=torch.int64), draw=draw, weight=1.0)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("seed", "dtype"), [(0, torch.float32), (1, torch.float16)])
 def test_unclipped_floats_are_cropped_then_mirrored_then_clipped(seed, dtype):
     """The published order of knowledge extraction: crop, mirror, clip, the same for the whole batch."""
     images = (2 * torch.randn(5, 3, 24, 24, generator=generator(9))).to(dtype)
@@ -296,8 +295,7 @@ def assert_same(first, second):
     assert all(torch.equal(value, second[1][name]) for name, value in first[1].items())
 
 
-@pytest.mark.parametrize("size", [24, 32, 40])
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
+@pytest.mark.parametrize(("size", "dtype"), [(24, torch.uint8), (32, torch.float16), (40, torch.float32)])
 def test_streamed_images_train_the_same_weights(size, dtype):
     data = noise(size=size, dtype=dtype)
     assert_same(trained(data, 0), trained(data, 0.4))
