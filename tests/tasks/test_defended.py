@@ -62,16 +62,12 @@ def trained(settings, data, folder, **inputs):
 
 DEFENDED = [
     MID,
-    {"kind": "skip_removal"},
-    {"kind": "freeze", "stages": 1, "smoothing": {"alpha": -0.1}},
-    {"kind": "logit_clipping", "norm": 1.0},
-    {"kind": "loft", "rank": 4},
-    {"kind": "at_at", "steps": 2},
+    {"kind": "loft", "rank": 4, "smoothing": {"alpha": -0.1}},
     {"kind": "trap_mid"},
     {"kind": "ssd", "eps": 1.0},
     {"kind": "dp_sgd", "noise": 0.5},
-    {"kind": "mixup", "alpha": 0.4},
 ]
+"""Those that change the network, what it answers, what is trained beside it, or how it is trained."""
 
 
 @pytest.mark.parametrize("defense", DEFENDED, ids=lambda d: d["kind"])

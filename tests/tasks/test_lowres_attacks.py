@@ -81,7 +81,7 @@ def stages_of(name, protocol="clean", **changes):
     return inversion_stages(sweep({**ATTACKS[name], **changes}, protocol), 1)
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+@pytest.mark.parametrize("name", ["gmi", "lomma_ked"])
 def test_a_trial_brings_its_own_generator_to_every_judges_size(name, paper):
     stages = stages_of(name, "paper")
     gan = {"gmi": "general_gan", "ked": "specific_gan"}[name.removeprefix("lomma_")]
@@ -137,7 +137,7 @@ def test_a_batch_that_lost_a_class_gives_the_same_numbers_again(coupled, paper, 
     assert torch.equal(torch.cat(kept), whole[:4])
 
 
-@pytest.mark.parametrize(("name", "protocol"), [("ked", "paper"), ("ked", "clean"), ("gmi", "paper")])
+@pytest.mark.parametrize(("name", "protocol"), [("ked", "paper"), ("gmi", "clean")])
 def test_shards_of_whole_batches_give_what_one_task_gives(name, protocol, request, tmp_path):
     stage, pipeline = stages_of(name, protocol).attack, request.getfixturevalue(protocol)
     execute_with_inputs(pipeline.store, stage)
