@@ -144,7 +144,7 @@ def everything(data: ReportData, result: SweepResult, figures: Figures | None = 
         "membership": rows_of(result.membership),
         "member_attacks": {name: title_of(name) for name in ATTACKS if name in result.membership},
         "search": None if data.search is None else _search(data.search, result),
-        "features": data.features and {"thinned": any(view.thinned for view in data.features.values())},
+        "features": data.features,
         "published": facts["published"],
         "spending": {by: rows_of(rows) for by, rows in result.costs.groupby("by", sort=False)},
         "reasons": {one.label: data.reasons[one.key] for one in METRICS if one.key in data.reasons.keys() - metrics},

@@ -283,10 +283,6 @@ class ContactSheet:
     judge: str = "independent judge"
 
 
-MOST_POINTS = 1000
-"""Most points of one map of features: a page holds every point as a mark of its own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class FeatureView:
     """How one target places its training images, as its stage left it.
@@ -299,19 +295,6 @@ class FeatureView:
 
     points: pd.DataFrame
     distances: pd.DataFrame
-
-    @property
-    def thinned(self) -> bool:
-        """Whether a figure draws fewer points than were mapped."""
-        return len(self.points) > MOST_POINTS
-
-    @property
-    def drawn(self) -> pd.DataFrame:
-        """The points that a figure draws: all, or `MOST_POINTS`, of every class the same share."""
-        if not self.thinned:
-            return self.points
-        by_class = self.points.sort_values("class", kind="stable")
-        return by_class.iloc[np.linspace(0, len(by_class) - 1, MOST_POINTS).astype(int)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,7 @@ class Canvas:
             return self._saved("png", dpi=160, facecolor="white")
         if name.endswith(".pdf"):
             empty = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-            return self._saved("pdf", metadata={**empty, "Title": clean(self.title)}, transparent=True)
+            return self._saved("pdf", dpi=160, metadata={**empty, "Title": clean(self.title)}, transparent=True)
         return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(self._tree(), encoding="utf-8")
 
     def _saved(self, kind: str, **options: Any) -> bytes:
@@ -142,7 +142,7 @@ class Canvas:
     @cached_property
     def _drawn(self) -> bytes:
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        return self._saved("svg", metadata=empty, transparent=True)
+        return self._saved("svg", dpi=100, metadata=empty, transparent=True)
 
     def _tree(self) -> ElementTree.Element:
         tree = ElementTree.fromstring(self._drawn)

@@ -191,9 +191,10 @@ def feature_maps(views: Mapping[str, FeatureView], colours: Colours) -> Canvas |
     """t-SNE above, PCA below, a column for each recipe; None without any."""
 
     def draw(axes: Axes, view: FeatureView, _: str, way: str) -> None:
-        kept = view.drawn  # colours of classes are used again and again: neighbours of one colour may be strangers
-        hues = np.array([hue for hue, _ in FAMILIES])[kept["class"].astype(int) % len(FAMILIES)]
-        axes.scatter(kept[f"{way}_x"], kept[f"{way}_y"], s=7, lw=0, c=hues, alpha=0.8)
+        points = view.points  # colours of classes are used again and again: neighbours of one colour may be strangers
+        hues = np.array([hue for hue, _ in FAMILIES])[points["class"].astype(int) % len(FAMILIES)]
+        # As one picture: a page would hold every point as a mark of its own.
+        axes.scatter(points[f"{way}_x"], points[f"{way}_y"], s=7, lw=0, c=hues, alpha=0.8, rasterized=True)
         axes.set(xticks=[], yticks=[])
         axes.spines["bottom"].set_visible(False)
 

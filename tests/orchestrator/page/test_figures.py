@@ -233,6 +233,8 @@ def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(m
         assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
         words = [text.get_text() for text in violins[place].texts]
         assert words == [*(f"{one.distances[name].median():.2f}" for name in charts.KINDS), NAMES[place]]
+    many = charts.feature_maps({"a": a_view(0, points=5000)}, assign(figures.result)).svg()
+    assert many.count("<image ") == 2 and len(many) < 400_000, "one picture each, however many points"
     page = part("features", data, figures.result)
-    assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
+    assert page.count("<figure>") == 2 and "t-SNE" in page
     assert part("features", make_data(sheets=()), figures.result) == ""

@@ -1,12 +1,10 @@
 """The data model refuses what would become a wrong page."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.result.data import (
     Axis,
-    FeatureView,
     PaperReference,
     ReportData,
 )
@@ -38,25 +36,6 @@ def test_wrong_data_is_refused_with_a_sentence(changes, message):
     fields = {"title": "t", "results": results(), "axes": (Axis(key="alpha"),)}
     with pytest.raises(ValueError, match=message):
         ReportData(**(fields | changes))
-
-
-@pytest.mark.parametrize(("points", "drawn"), [(3, 3), (999, 999), (1000, 1000), (1001, 1000), (5000, 1000)])
-def test_of_many_points_a_thousand_are_drawn_of_every_class_the_same_share(points, drawn):
-    """Half of them of one class, a third of another, a sixth of a third; in no order, and none is drawn twice."""
-    shares = np.array([2, 0, 1, 0, 1, 0])[np.arange(points) % 6]
-    order = np.random.default_rng(0).permutation(points)
-    frame = pd.DataFrame({"class": shares[order], "tsne_x": np.arange(points, dtype=float)[order]})
-    found = FeatureView(points=frame, distances=pd.DataFrame())
-    assert found.thinned is (points > 1000) and len(found.drawn) == drawn
-    assert found.drawn["tsne_x"].is_unique and set(found.drawn["tsne_x"]) <= set(frame["tsne_x"])
-    if points <= 1000:
-        assert found.drawn is frame
-        return
-    counts = found.drawn["class"].value_counts()
-    for label, whole in frame["class"].value_counts().items():
-        assert counts[label] == pytest.approx(whole * drawn / points, abs=2)
-    again = FeatureView(points=frame.iloc[::-1], distances=pd.DataFrame())
-    assert again.drawn["class"].value_counts().to_dict() == pytest.approx(counts.to_dict(), abs=1)
 
 
 def test_classes_are_counted_once_and_all_trials_are_those_of_every_kind():
