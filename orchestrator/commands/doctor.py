@@ -104,7 +104,8 @@ def _with_torch() -> list[Finding]:
 
 
 def _store(stated: str) -> list[Finding]:
-    """Examine whether the store at a location can be written."""
+    """Examine whether the store at a location can be written. Raises InputError for a place that is no store."""
+    store = open_store(stated)
     path = None if "://" in stated else Path(stated).resolve()
     existing = None if path is None else next(folder for folder in [path, *path.parents] if folder.exists())
     found = []
@@ -113,7 +114,7 @@ def _store(stated: str) -> list[Finding]:
         found.append(Finding(free >= 5, False, f"{free:.0f} GiB of disk free at {existing}"))
     try:
         if existing == path:
-            open_store(stated).prove_writable()
+            store.prove_writable()
         elif existing is not None and not os.access(existing, os.W_OK):
             raise InputError(f"{existing} is closed to this user")
     except InputError as error:
