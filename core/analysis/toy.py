@@ -149,8 +149,6 @@ def attack_toy(
 
     The nearest point is looked for among `make_blobs_data`.
     """
-    if max_steps < 1:
-        raise ValueError(f"max_steps: expected at least 1, got {max_steps}")
     point = torch.tensor([start], requires_grad=True)
     goal = torch.tensor([target])
     path, stopped = [point.detach().clone()], False

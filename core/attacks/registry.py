@@ -66,10 +66,10 @@ _OWN_PARTS: dict[str, PartKind] = {
     ),
     "pictures": _made_by("surrogates:make_pictures", told_protocol=False, title="surrogate's query images"),
     "answered_labels": _made_by(
-        "surrogates:make_answered_labels", title="labels for the surrogate", access="labels", told_protocol=False
+        "surrogates:make_answers", title="labels for the surrogate", access="labels", told_protocol=False
     ),
     "answered_scores": _made_by(
-        "surrogates:make_answered_scores", title="scores for the surrogate", access="scores", told_protocol=False
+        "surrogates:make_answers", title="scores for the surrogate", access="scores", told_protocol=False
     ),
     "surrogates": _made_by(
         "distillation:make_surrogates", version=2, networks=_STUDENT, trains=True, told_protocol=False, distilled=True

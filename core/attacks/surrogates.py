@@ -12,7 +12,7 @@ networks are made from these two alone (distillation.py beside this file).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -240,27 +240,19 @@ def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View,
     return MadePart(tensors={"w": w, "images": images})
 
 
-def make_answered_labels(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
+def make_answers(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView | ScoreView, part_context: PartContext
 ) -> MadePart:
-    """answers int64 [Q], a query each; hits int64 [C], how often each class was answered."""
-    return _answered(inputs, view, view.labels)
-
-
-def make_answered_scores(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, part_context: PartContext
-) -> MadePart:
-    """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
-    return _answered(inputs, view, view.scores)
-
-
-def _answered(inputs: AttackInputs, view: LabelView, ask: Callable[[Tensor], Tensor]) -> MadePart:
+    """answers, a query each: int64 [Q], or where the view shows scores probabilities float32 [Q, C]; hits int64 [C],
+    how often each class was answered."""
     import torch
 
+    from smoothsweep.core.attacks.shared.view import ScoreView
     from smoothsweep.core.errors import InputError
 
     pictures = inputs.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
+    ask = view.scores if isinstance(view, ScoreView) else view.labels
     answers = torch.cat([ask(rows.float() / 127.5 - 1) for rows in pictures.split(ROWS)])
     if answers.ndim == 1 and bool((answers < 0).any()):
         nobody = int((answers < 0).sum())

@@ -318,12 +318,6 @@ def train_classifier(
     Raises InputError if these do not fit together, TrainingDiverged at a loss or weight that is not finite.
     """
     recipe = defense.adjust_recipe(recipe)
-    if evaluate_every < 1:
-        raise ValueError(f"evaluate_every: expected at least 1, got {evaluate_every}")
-    if world_size > 1 and (wrap is None or not torch.distributed.is_initialized()):
-        raise ValueError(f"world_size {world_size}: expected a process group and `wrap`, got one process")
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank: expected 0 <= rank < {world_size}, got {rank}")
     if recipe.batch_size < MIN_PER_RANK * world_size or len(data) < MIN_PER_RANK * world_size:
         raise InputError(
             f"training: expected at least {MIN_PER_RANK} images per worker in a batch, got batch size "

@@ -26,7 +26,7 @@ from smoothsweep.core.attacks.lowres_search import (
     sampled,
 )
 from smoothsweep.core.attacks.shared.base import AttackInputs
-from smoothsweep.core.attacks.surrogates import make_answered_labels
+from smoothsweep.core.attacks.surrogates import make_answers
 from smoothsweep.core.attacks.training_settings import GENERAL, Distillation, SurrogateTraining
 from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.errors import InputError
@@ -437,7 +437,7 @@ def students(context):
 
 @pytest.mark.parametrize(("made", "dies_at", "losses"), [("surrogates", 8, 6), ("students", 11, 8)])
 def test_a_training_that_died_goes_on_to_the_same_networks(made, dies_at, losses, pictures):
-    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
+    answered = make_answers({}, inputs(pictures=pictures), look("labels"), None).tensors
     own = inputs(pictures=pictures, answered_labels=answered)
     make = students if made == "students" else (lambda context: make_surrogates(SETTINGS, own, look("none"), context))
     whole, torn = Kept(), Kept(dies_at=dies_at)
