@@ -55,10 +55,10 @@ LONGEST = (
     "orchestrator/search/test_run.py",
     "orchestrator/search/test_strategies.py",
     "tasks/test_settings_travel.py",
-    "orchestrator/commands/test_plan_knows.py",
+    "orchestrator/commands/test_refused_sweeps.py",
     "core/isolation/test_process.py",
     "test_plugins.py",
-    "orchestrator/commands/test_programs.py",
+    "orchestrator/commands/test_foreign_models.py",
 )
 """The files that take longest begin first, those with a Ray of their own beside others: of two processes that share the
 files, none is left alone with a long one at the end."""

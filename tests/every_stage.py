@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.load import load_sweep
+from tests.made_stores import stages_of
 from tests.tiny import tiny_sweep, write_tiny
 
 
@@ -19,7 +20,7 @@ def every_stage(folder: Path, **changes: Any) -> list[Stage]:
     (folder / "fid.safetensors").write_bytes(b"no weights: whoever runs this puts another network in its place")
     judges = {**tiny_sweep()["judges"], "fidelity": {"weights": str(folder / "fid.safetensors"), "neighbours": 1}}
     path = write_tiny(folder, **{"judges": judges, "grid": {}, "baseline": {}, **changes})
-    return with_ancestors([stage for trial in trials_of(load_sweep(path)) for stage in trial.stages])
+    return stages_of(trials_of(load_sweep(path)))
 
 
 def imported_folder(folder: Path, weights: Mapping[str, Tensor], *, architecture: str, num_classes: int) -> str:

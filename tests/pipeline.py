@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from tiny import tiny_sweep
 from torch import Tensor
 
 from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
@@ -17,6 +16,7 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import check
+from tests.tiny import tiny_sweep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from official_pickle import write_official_pickle
 from PIL import Image
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.registry import read_prior
 from smoothsweep.core.priors.settings import SHIPPED
 from smoothsweep.sweeps.load import read_yaml
+from tests.official_pickle import write_official_pickle
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FACESCRUB = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))

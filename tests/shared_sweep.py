@@ -10,9 +10,10 @@ import pandas as pd
 from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
+from tests.made_stores import commit, stages_of
 from tests.tiny import write_tiny
 
 PEOPLE, IMAGES, SIDE = 12, 2, 16
@@ -52,21 +53,22 @@ def made_shared(folder: Path, **changes) -> Shared:
     accuracy = {trial.id: round(0.95 - abs(trial.cell.axes["alpha"]) / 10 + trial.seed / 1000, 6) for trial in trials}
     of_judge = {trial.stages[-1].fingerprint: trial for trial in trials}
     of_target = {stage.fingerprint: trial for trial in trials for stage in trial.stages if stage.name == "target"}
-    for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
+    for stage in stages_of(trials):
         if store.has(stage):
             continue
-        draft, metrics = store.draft(stage), {}
-        if stage.name == "data":
-            metrics = _data(draft)
-        if stage.name == "target":
-            metrics = _target(draft, accuracy[of_target[stage.fingerprint].id])
-        if stage.name == "loot":
-            _pictures(draft / "images.safetensors", int(stage.fingerprint[:2], 16))
-        if stage.name == "judge_embedder":
-            metrics = _judge(draft, rates[of_judge[stage.fingerprint].id])
-        inputs = {role: {"stage": one.name, "fingerprint": one.fingerprint} for role, one in stage.inputs.items()}
-        manifest = {**stage.identity(), "inputs": inputs, "metrics": metrics, "seconds": 2.0, "device": "cpu"}
-        store.commit(stage, draft, {**manifest, "host": "here", "libraries": {}})
+
+        def write(folder: Path, stage: Stage = stage) -> dict | None:
+            if stage.name == "data":
+                return _data(folder)
+            if stage.name == "target":
+                return _target(folder, accuracy[of_target[stage.fingerprint].id])
+            if stage.name == "judge_embedder":
+                return _judge(folder, rates[of_judge[stage.fingerprint].id])
+            if stage.name == "loot":
+                _pictures(folder / "images.safetensors", int(stage.fingerprint[:2], 16))
+            return None
+
+        commit(store, stage, write, seconds=2.0, device="cpu", host="here", libraries={})
     return Shared(sweep, store.root, rates, accuracy)
 
 

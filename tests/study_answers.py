@@ -3,17 +3,18 @@
 import base64
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save_file
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
+from tests.made_stores import commit, stages_of
+from tests.tiny import write_tiny
 
 ALPHAS = [-0.2, 0.0, 0.1]
 PEOPLE, SIDE = 12, 16
@@ -56,13 +57,9 @@ def made_sweep(folder: Path, **changes) -> tuple[Path, Path]:
     settings.setdefault("data", {"kind": "synthetic", "identities": PEOPLE, "train_per_class": 4, "size": 32})
     sweep = write_tiny(folder, **settings)
     store = Store(root=folder / "store")
-    for stage in with_ancestors([stage for trial in trials_of(load_sweep(sweep)) for stage in trial.stages]):
+    for stage in stages_of(trials_of(load_sweep(sweep))):
         if stage.name in FILES:
-            draft = store.draft(stage)
-            FILES[stage.name](draft, stage)
-            inputs = {name: {"stage": one.name, "fingerprint": one.fingerprint} for name, one in stage.inputs.items()}
-            made = {**stage.identity(), "inputs": inputs, "fingerprint": stage.fingerprint, "metrics": {}}
-            store.commit(stage, draft, made)
+            commit(store, stage, partial(FILES[stage.name], stage=stage))
     return sweep, store.root
 
 

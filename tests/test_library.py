@@ -1,6 +1,5 @@
 """The library: a model that somebody has, and what an attacker is shown of it; membership; audits beside each other."""
 
-import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -118,36 +117,6 @@ def test_a_function_gives_what_its_answers_can_give_and_no_more(answers, form, n
                 target.view(level)
 
 
-def test_a_program_of_torchscript_is_opened_without_a_warning_and_stays_as_it_was(tmp_path, network, images):
-    """As it is loaded again: the weights of a copy of it are no leaves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of a format that is in use
-        torch.jit.save(torch.jit.trace(network.eval(), images), tmp_path / "own.pt")
-        script = torch.jit.load(tmp_path / "own.pt")
-    with opened(model_of(script, input_range=(-1, 1)), images) as (access, target):
-        found = target.view("scores").scores(images)
-        assert torch.allclose(found, network(images).softmax(1), atol=1e-5) and access == "gradients"
-    assert all(weights.requires_grad for weights in script.parameters())
-
-
-def test_weights_of_another_network_are_refused_by_its_name():
-    state = {"state_dict": build_classifier("resnet_small", CLASSES, protocol="clean").state_dict()}
-    with pytest.raises(InputError, match=r"^model as resnet18: "):
-        model_of(state, architecture="resnet18", image_size=32)
-
-
-def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):
-    with opened(model_of(network, access="scores"), images) as (access, target):
-        assert access == "scores"
-        with pytest.raises(InputError):
-            target.view("gradients")
-    with pytest.raises(InputError, match="at most scores, since its answers carry no gradients, got gradients"):
-        refused(model_of(lambda shown: network(shown).detach(), access="gradients"), images)
-    with pytest.raises(InputError, match="at most labels, since its answers are labels, got scores"):
-        said = {"answers": "labels", "num_classes": CLASSES, "access": "scores"}
-        refused(model_of(lambda shown: network(shown).argmax(1), **said), images)
-
-
 def test_a_defense_that_alters_answers_leaves_an_attacker_no_more_than_it_shows(images):
     defended = build_classifier("resnet_small", CLASSES, protocol="clean", seed=0)
     make_defense("ssd", eps=1.0).prepare(defended, generator=torch.Generator().manual_seed(0))
@@ -208,36 +177,6 @@ def test_an_answer_that_is_not_what_was_said_is_one_line(answer, said, words, im
     assert "\n" not in str(caught.value)
 
 
-class Sided(nn.Module):
-    """Takes images of 64 pixels alone."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(3 * 64 * 64, CLASSES)
-
-    def forward(self, images):
-        return self.layer(images.flatten(1))
-
-
-def test_a_network_that_takes_no_images_of_the_stated_side_is_refused_in_one_line_with_one_that_it_takes():
-    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 112, 112\], got: ") as told:
-        refused(Model(Sided(), image_size=112, input_range=(0, 1)), torch.zeros(3, 3, 112, 112))
-    line = str(told.value)
-    assert line.endswith("; it takes images of 64 pixels: use image_size=64") and "\n" not in line
-
-
-def test_a_function_that_fails_is_one_line_and_is_not_asked_again(network):
-    asked = []
-
-    def function(images):
-        asked.append(images.shape)
-        raise RuntimeError("no such\nserver")
-
-    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 16, 16\], got: no such server$"):
-        refused(model_of(function), torch.zeros(3, 3, SIDE, SIDE))
-    assert len(asked) == 1
-
-
 PEOPLE, EACH = 10, 24
 
 
@@ -288,14 +227,6 @@ def test_what_a_model_remembers_is_told_by_thresholds_and_shadow_models_which_as
         assert margin["low"] <= 0.5 <= margin["high"] and by_shadows.loc["rmia", "low"] <= 0.6
 
 
-def test_no_claim_of_images_that_differ_in_more_than_membership(split):
-    other = ImageSet(
-        images=(split[1].images.int() + 25).clamp(0, 255).to(torch.uint8), labels=split[1].labels, names=split[1].names
-    )
-    found = smoothsweep.membership(face_model(remembering(split[0], 12.0)[0]), split[0], other)
-    assert not found.holds and str(found).startswith("No claim about membership")
-
-
 def test_a_budget_is_kept_and_labels_alone_are_enough(split):
     answer, asked = remembering(split[0], 12.0)
     labels = smoothsweep.Model(
@@ -308,38 +239,6 @@ def test_a_budget_is_kept_and_labels_alone_are_enough(split):
     line = "^budget: expected at least 28 pictures, for one image of each kind, got 10$"
     with pytest.raises(smoothsweep.InputError, match=line):
         smoothsweep.membership(labels, *split, budget=10)
-
-
-def test_copies_and_other_people_are_no_held_out_images(split):
-    model = face_model(remembering(split[0], 12.0)[0])
-    line = "copies alone"
-    with pytest.raises(smoothsweep.InputError, match=line):
-        smoothsweep.membership(model, split[0], split[0])
-    fewer = ImageSet(images=split[1].images[:4], labels=torch.zeros(4, dtype=torch.int64), names=("a",))
-    with pytest.raises(smoothsweep.InputError, match="held_out: expected the 10 people of training"):
-        smoothsweep.membership(model, split[0], fewer)
-
-
-def test_shadow_models_are_refused_before_the_model_is_asked(split):
-    answer, asked = remembering(split[0], 12.0)
-    labels = smoothsweep.Model(
-        lambda images: answer(images).argmax(1), image_size=32, input_range=(0, 1), num_classes=PEOPLE, answers="labels"
-    )
-    small = {"architecture": "resnet_small"}
-    few = [part.subset(torch.arange(len(part)) % EACH < 1) for part in split]
-    refused = {
-        "^shadows: expected 0, or an even number of at least 4, got 5$": (face_model(answer), split, 5, small),
-        "^shadow_recipe: expected the shadow models' network, such as": (face_model(answer), split, 4, None),
-        "^shadow_recipe: expected none without shadow models, got one": (face_model(answer), split, 0, small),
-        "^shadow_recipe: .*epoch": (face_model(answer), split, 4, {**small, "epoch": 3}),
-        "^shadow_recipe: .*224": (face_model(answer), split, 4, {"architecture": "vit_b_16"}),
-        "^shadows: expected 0 for a model that shows labels alone, got 4$": (labels, split, 4, small),
-        "^shadows: expected at least 2 images of every class": (face_model(answer), few, 4, small),
-    }
-    for line, (model, (inner, outer), count, recipe) in refused.items():
-        with pytest.raises(smoothsweep.InputError, match=line) as caught:
-            smoothsweep.membership(model, inner, outer, shadows=count, shadow_recipe=recipe, progress=False)
-        assert "\n" not in str(caught.value) and sum(asked) <= 2 * PROBE_IMAGES * len(refused)
 
 
 def test_copies_are_counted_and_left_out_of_every_number(split):
@@ -415,12 +314,6 @@ def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
     assert low < pair.low and pair.high < high and both["reduction"][1] == pytest.approx(pair.difference)
     swapped = {name: replace(one, shares=dict(reversed(one.shares.items()))) for name, one in audits.items()}
     pd.testing.assert_frame_equal(smoothsweep.compare(swapped), three)
-
-
-def test_one_seed_tells_the_reduction_and_no_more():
-    table = smoothsweep.compare({"a": audit(0.7, seed=1, seeds=(1,)), "b": audit(0.2, seed=2, seeds=(1,))})
-    assert table["reduction"][1] > 0.3 and np.isnan(table["reduction_low"][1])
-    assert table["verdict"][1] == "inconclusive"
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import yaml
 from safetensors.torch import load_file
-from tiny import searchable, tiny_sweep
 
 from tests.commands import commands
+from tests.tiny import searchable, tiny_sweep
 
 RUN = """
 import sys
@@ -30,16 +30,6 @@ sweep, store = Path(sys.argv[1]), open_store(sys.argv[2])
 store.open_for_writing()
 for trial in trials_of(load_sweep(sweep)):
     run_trial(trial, lambda stage: execute_with_inputs(store, stage))
-"""
-STAGES = """
-import sys
-from pathlib import Path
-from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.sweeps.load import load_sweep
-
-for trial in trials_of(load_sweep(Path(sys.argv[1]))):
-    for stage in trial.stages:
-        print(stage.name, stage.fingerprint)
 """
 SMALL = tiny_sweep()["attack"]
 ATTACK = {"kind": "langevin", **SMALL, "noise": 0.001}
@@ -173,18 +163,6 @@ def fake(folder, name, version, rows):
     text = "\n".join(f"[smoothsweep.{family}]\n{line}" for family, line in rows.items())
     (info / "entry_points.txt").write_text(text)
     return folder
-
-
-def test_another_version_is_another_fingerprint(installed, ours, sweep, tmp_path):
-    newer = tmp_path / "newer"
-    shutil.copytree(installed, newer)
-    [info] = newer.glob("*.dist-info")
-    (info / "METADATA").write_text((info / "METADATA").read_text().replace("Version: 0.1.0", "Version: 0.2.0"))
-    planned = []
-    for done in (ours("-c", STAGES, sweep), beside([newer], "-c", STAGES, str(sweep))):
-        assert done.returncode == 0, done.stderr
-        planned.append(set(done.stdout.splitlines()))
-    assert not planned[0] & planned[1]  # the data, and all that is made of them
 
 
 SEARCH = {
@@ -367,12 +345,6 @@ for path in sys.argv[2:]:
     print(main(["plan", path, "--store", sys.argv[1]]))
 """
 
-PROVENANCE = """
-from smoothsweep.orchestrator.tracking.runs import provenance_tags, _installed
-assert "smoothsweep.torch" in provenance_tags()
-print(*(f"{name}=={version}" for name, version in _installed().items()))
-"""
-
 
 def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_named(tmp_path):
     places = [
@@ -404,132 +376,3 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
     lines = [line for line in refused.splitlines() if not line.endswith("it is left out")]
     for said, line in zip(named.values(), lines, strict=True):
         assert said in line
-
-
-def test_what_nobody_names_breaks_nothing(tmp_path):
-    """What cannot be loaded is named in a line; what pip left says nothing."""
-    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = odd_package.inner:Thing"})
-    (place / "odd_package.py").write_text("raise SystemExit(7)")
-    fake(place, "~d-one", "3.0", {"judges": "rest = no_such_module:Thing"})
-    fake(place, "nameless", "1", {"judges": "rest = no_such_module:Thing"})
-    (place / "nameless-1.dist-info" / "METADATA").write_bytes(b"\xff\xfe")
-    (place / "empty-1.dist-info").mkdir()
-    path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
-    with commands(place) as run:
-        planned, noted = run("plan", path, "--store", tmp_path / "s"), run("-c", PROVENANCE)
-    assert planned.returncode == 0 and planned.stderr.count("\n") == 1
-    assert "odd-one 3.1" in planned.stderr and "SystemExit: 7" in planned.stderr
-    assert noted.returncode == 0 and "odd-one==3.1" in noted.stdout and "odd-one==3.0" not in noted.stdout
-
-
-CODE = '''
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
-
-from smoothsweep.core.attacks.shared.base import Attack, MadePart, Part, PartKind, Reconstructions
-from smoothsweep.core.cards import NetworkKind
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShadesConfig:
-    """Settings of the network.
-
-    Attributes:
-        resolution: Side of its images in pixels.
-    """
-
-    resolution: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shades(Attack):
-    """Mean public image, darker or brighter."""
-
-    title: ClassVar[str] = "shades of the mean image"
-    own_parts: ClassVar[Mapping[str, PartKind]] = {
-        "own_shades": PartKind(
-            version=1,
-            make="shades_networks:make",
-            trains=True,
-            told_protocol=False,
-            networks={"shades": NetworkKind(config=ShadesConfig, network="shades_networks:ShadesNetwork")},
-        )
-    }
-
-    @property
-    def parts(self):
-        return (Part(name="own_shades", needs=("public",), settings={}),)
-
-    @property
-    def needs(self):
-        return ("own_shades",)
-
-    @property
-    def decoder(self):
-        return "own_shades"
-
-    def invert(self, view, inputs, target_class, *, seed):
-        import torch
-
-        assert type(inputs.networks["own_shades"]["generator"]).__name__ == "ShadesNetwork"
-        return Reconstructions(w=torch.linspace(0.5, 1.5, self.selected).reshape(-1, 1, 1))
-'''
-NETWORKS = """
-import torch
-from shades import ShadesConfig
-from smoothsweep.core.attacks.shared.base import MadePart
-from torch import nn
-
-
-class ShadesNetwork(nn.Module):
-    num_ws, w_dim, z_dim = 1, 1, 1
-
-    def __init__(self, config):
-        super().__init__()
-        self.config, self.resolution = config, config.resolution
-        self.mean = nn.Parameter(torch.zeros(3, config.resolution, config.resolution))
-
-    def synthesize(self, w):
-        return w[:, :, :, None] * self.mean
-
-
-def make(settings, inputs, view, part_context):
-    network = ShadesNetwork(ShadesConfig(resolution=inputs.public.shape[-1]))
-    network.mean.data = inputs.public.float().mean(0) / 127.5 - 1
-    return MadePart(tensors={}, networks={"generator": network.eval().requires_grad_(False)})
-"""
-RUN_PLUGIN_NETWORKS = """
-import sys
-from pathlib import Path
-from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.load import load_sweep
-store = open_store(sys.argv[2])
-for trial in trials_of(load_sweep(Path(sys.argv[1]))):
-    for stage in trial.stages:
-        execute_with_inputs(store, stage)
-"""
-
-
-@pytest.fixture
-def sweep_of_plugin_networks(tmp_path):
-    path = tmp_path / "shades.yaml"
-    settings = tiny_sweep(
-        name="shades", attack={"kind": "shades", "selected": 3}, prior=None, judges={}, grid={}, baseline={}
-    )
-    path.write_text(yaml.safe_dump(settings, sort_keys=False))
-    return path
-
-
-def test_its_network_is_kept_read_and_draws_the_reconstructions(tmp_path, sweep_of_plugin_networks):
-    place = fake(tmp_path / "site", "shading", "1.0", {"attacks": "shades = shades:Shades"})
-    (tmp_path / "site" / "shades.py").write_text(CODE)
-    (tmp_path / "site" / "shades_networks.py").write_text(NETWORKS)
-    done = beside([place], "-c", RUN_PLUGIN_NETWORKS, str(sweep_of_plugin_networks), str(tmp_path / "store"))
-    assert done.returncode == 0, done.stderr
-    [card] = (tmp_path / "store").glob("own_shades/*/generator.network.json")
-    assert json.loads(card.read_text())["kind"] == "shades"
-    assert list((tmp_path / "store").glob("loot/*/manifest.json"))

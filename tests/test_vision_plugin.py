@@ -54,7 +54,7 @@ def serving(says):
 
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "plugin"))
-from smoothsweep_example.asked import ADDRESS, TOKEN, VisionLanguageJudge, named_address  # noqa: E402
+from smoothsweep_example.asked import ADDRESS, VisionLanguageJudge, named_address  # noqa: E402
 from smoothsweep_example.asking import (  # noqa: E402
     EDGE,
     GAP,
@@ -62,7 +62,6 @@ from smoothsweep_example.asking import (  # noqa: E402
     SIDE,
     VisionModel,
     judge_by_asking,
-    question_picture,
 )
 
 sys.path.pop(0)
@@ -133,30 +132,6 @@ def test_its_shares_are_those_of_what_it_was_shown(inputs, monkeypatch):
         assert len(set(shown(pixels)[1:])) == 1, "references are all of one person"
 
 
-def test_refusals_count_as_neither_and_are_stated(inputs, monkeypatch):
-    metrics, _ = judge(inputs, monkeypatch, lambda pixels: None if shown(pixels)[0] == 180 else likeness(pixels))
-    rows = pd.read_parquet(inputs["out"] / "per_image.parquet")
-    assert metrics["asked_unclear"] == pytest.approx(rows["hit"].isna().mean()) and 0 < metrics["asked_unclear"] < 1
-    assert metrics["asked_acc1"] == pytest.approx(rows[rows["kind"] == "loot"]["hit"].dropna().astype(float).mean())
-    nothing, _ = judge({**inputs, "out": fresh(inputs)}, monkeypatch, lambda pixels: "I would rather not say")
-    assert nothing == {"asked_acc1": None, "asked_unclear": 1.0, "asked_real_acc": None, "asked_false": None}
-
-
-def fresh(inputs):
-    """Another place to write to, and to keep answers in."""
-    folder = inputs["out"].with_name(f"again{len(list(inputs['out'].parent.iterdir()))}")
-    folder.mkdir()
-    return folder
-
-
-def test_what_was_answered_before_it_stopped_is_not_asked_again(inputs, monkeypatch):
-    with pytest.raises(InputError, match=r"expected no more than 5 queries.* say more with judges\.asked\.questions$"):
-        judge(inputs, monkeypatch, likeness, questions=5)
-    metrics, server = judge(inputs, monkeypatch, likeness)
-    whole, complete = judge({**inputs, "out": fresh(inputs)}, monkeypatch, likeness)
-    assert metrics == whole and len(server.asked) == len(complete.asked) - 5
-
-
 def test_without_an_address_nothing_is_sent(inputs, monkeypatch):
     monkeypatch.delenv(ADDRESS, raising=False)
     assert VisionLanguageJudge(model="seer").lack(lambda name: None).remedy.startswith(f"set {ADDRESS}")
@@ -168,14 +143,6 @@ def test_without_an_address_nothing_is_sent(inputs, monkeypatch):
     with pytest.raises(InputError, match=rf"^{ADDRESS}: ") as refused:
         named_address()
     assert "secret" not in str(refused.value)
-
-
-def flat(*colour):
-    return torch.tensor(colour, dtype=torch.uint8)[:, None, None].expand(3, 16, 16)
-
-
-def picture(shade=0):
-    return question_picture(flat(shade, 0, 0), torch.stack([flat(0, shade, 10 * place) for place in range(4)]))
 
 
 @pytest.fixture
@@ -194,32 +161,3 @@ def asking(tmp_path, monkeypatch):
     yield begin
     for server in servers:
         server.__exit__(None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("yes", True),
-        ("Yes.", True),
-        ("**No**, it does not", False),
-        ("NO", False),
-        ("", None),
-        (None, None),
-        ("I cannot identify people.", None),
-        ("yesterday", None),
-        ("not sure", None),
-    ],
-)
-def test_what_is_neither_yes_nor_no_is_neither(asking, said, meant):
-    asker, _ = asking(lambda pixels: said)
-    assert asker.same_person(picture()) is meant
-
-
-def test_what_is_sent_and_that_nothing_is_asked_twice(asking, monkeypatch):
-    monkeypatch.setenv(TOKEN, "secret")
-    asker, server = asking(lambda pixels: "yes")
-    assert asker.same_person(picture()) and asker.same_person(picture()) and asker.same_person(picture(9))
-    [(path, model, temperature, text, pixels), _] = server.asked
-    assert (path, model, temperature) == ("/v1/chat/completions", "seer", 0) and "yes or no" in text
-    assert np.array_equal(pixels, np.asarray(Image.open(io.BytesIO(picture()))))
-    assert server.tokens == ["Bearer secret"] * 2

@@ -2,7 +2,8 @@
 
 import pytest
 import yaml
-from cluster_files import on_node
+
+from tests.cluster_files import on_node
 
 
 @pytest.fixture(scope="module")

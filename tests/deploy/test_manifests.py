@@ -1,50 +1,32 @@
-"""cluster.yaml and the manifests for Kubernetes as Ray, KubeRay and bash read them."""
+"""cluster.yaml, the manifests for Kubernetes and pages with shell commands, as Ray, KubeRay, bash and we read them."""
 
-import copy
 import json
 import re
 import shlex
+import subprocess
 import tomllib
+import zipfile
 from importlib.metadata import distribution, version
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
-from cluster_files import OTHERWISE_ON_NODES, containers_of, local_settings, on_node, parsed_by_ray, pods, with_change
+from ray._private.runtime_env.packaging import create_package
 from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
-from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.autoscaler._private.util import validate_config
 
 from smoothsweep.orchestrator import cli
 from smoothsweep.orchestrator.cluster import connection as cluster
-
-
-def checked(config):
-    """The configuration as `ray up` completes and validates it."""
-    prepared = prepare_config(copy.deepcopy(config))
-    validate_config(prepared)
-    return prepared
-
-
-def test_ray_accepts_the_launcher_file(launcher):
-    prepared = checked(launcher)
-    assert prepared["head_node_type"] == "head"
-    installs = [command for command in prepared["worker_setup_commands"] if "pip install" in command]
-    assert any("-c ~/smoothsweep/constraints.txt ~/smoothsweep" in command for command in installs)
-
-
-def test_head_is_on_demand_and_workers_start_at_none(launcher):
-    types = launcher["available_node_types"]
-    head, spot, on_demand = types["head"], types["a100_spot"], types["a100_on_demand"]
-    assert "InstanceMarketOptions" not in head["node_config"]
-    assert spot["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
-    assert "InstanceMarketOptions" not in on_demand["node_config"]
-    assert spot["min_workers"] == on_demand["min_workers"] == on_demand["max_workers"] == 0
-    assert 0 < spot["max_workers"] <= launcher["max_workers"]
-    assert launcher["idle_timeout_minutes"] > 0
-    slots = {name: kind["resources"].get(cluster.SLOT, 0) for name, kind in types.items()}
-    assert slots["head"] > 0
-    assert sum(slots.values()) == slots["head"]
+from tests.cluster_files import (
+    OTHERWISE_ON_NODES,
+    containers_of,
+    local_settings,
+    on_node,
+    parsed_by_ray,
+    pods,
+    with_change,
+)
 
 
 def test_promised_gpus_are_those_that_can_come(launcher, node, manifest):
@@ -196,22 +178,60 @@ def test_the_manifests_are_what_kuberay_reads(repository, kind):
     jsonschema.validate(parts(repository)[kind], SHAPES[kind])
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("spec", "submissionMod"), "K8sJobMode"),
-        (("spec", "backoffLimit"), "2"),
-        (("spec", "rayClusterSpec", "authOptions", "mode"), "password"),
-        (("spec", "rayClusterSpec", "workerGroupSpecs", 0, "maxReplicas"), True),
-        (("spec", "rayClusterSpec", "headGroupSpec", "template", "spec", "containrs"), []),
-        (("spec", "rayClusterSpec", "headGroupSpec", "template", "spec"), {}),  # containers are required
-    ],
-)
-def test_a_mistake_is_found(repository, path, value):
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(with_change(parts(repository)["RayJob"], path, value), SHAPES["RayJob"])
-
-
 def test_the_cluster_that_stays_is_the_one_of_the_job(repository):
     found = parts(repository)
     assert found["RayCluster"]["spec"] == found["RayJob"]["spec"]["rayClusterSpec"]
+
+
+def shell_lines(page):
+    """Commands of the page's shell blocks, continuation lines joined, comments dropped."""
+    for block in re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                yield words
+
+
+def nested(words):
+    """The command itself, then the one that it carries: after --, or as the last word of `ray exec`."""
+    while "=" in words[0]:  # variables of the command's environment
+        words = words[1:]
+    yield words
+    if "--" in words:
+        yield from nested(words[words.index("--") + 1 :])
+    elif words[:2] == ["ray", "exec"]:
+        yield from nested(shlex.split(words[-1]))
+
+
+def test_commands_of_the_pages_are_ones_that_ray_and_we_understand(repository):
+    seen = {"ray": 0, "smoothsweep": 0}
+    docs = repository / "docs"
+    pages = [docs / "cluster.md", *sorted(docs.glob("tutorial/*.md")), *sorted(docs.glob("how-to/*.md"))]
+    assert len(pages) >= 7
+    for line in (words for page in pages for words in shell_lines(page.read_text())):
+        for words in nested(line):
+            if words[:3] == ["python", "-m", "orchestrator"]:
+                words = ["smoothsweep", *words[3:]]
+            if words[0] not in seen:
+                continue
+            seen[words[0]] += 1
+            if words[0] == "ray":
+                parsed_by_ray(words[1:])
+            else:
+                cli._parser().parse_args(words[1:])
+    assert seen["ray"] >= 8
+    assert seen["smoothsweep"] >= 25
+
+
+def test_what_a_job_ships_is_all_that_runs_and_far_below_the_limit(repository, tmp_path):
+    """As `ray job submit --working-dir .` packs it; the limit is 100 MiB."""
+    package = tmp_path / "package.zip"
+    create_package(str(repository), package, include_gitignore=True, include_parent_dir=False, excludes=[".git"])
+    assert package.stat().st_size < 20 * 2**20
+    with zipfile.ZipFile(package) as shipped:
+        names = set(shipped.namelist())
+    tracked = subprocess.run(["git", "ls-files"], cwd=repository, capture_output=True, text=True, check=True)
+    rooms = ("core/", "tasks/", "sweeps/", "orchestrator/")
+    needed = {name for name in tracked.stdout.splitlines() if name.startswith(rooms) and (repository / name).exists()}
+    assert needed and needed <= names
+    assert not [name for name in names if name.startswith((".venv/", ".git/", "store/", "mlruns/"))]

@@ -17,10 +17,10 @@ import pandas as pd
 from drills.emulated import PATIENCE_S, wait_until
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
-from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.judges.columns import TIME_COLUMNS
 from smoothsweep.tasks.unfinished import load_checkpoint
+from tests.tiny import tiny_sweep, write_tiny
 
 STAGES = (
     "data",

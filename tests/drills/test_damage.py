@@ -12,13 +12,13 @@ import time
 
 import pandas as pd
 import pytest
-from checkout import copy_packages
 from drills.sweep_runs import partly_done
 from safetensors.torch import load_file, save_file
-from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.judges.columns import TIME_COLUMNS
 from smoothsweep.core.models.embedders import own_weights
+from tests.checkout import copy_packages
+from tests.tiny import tiny_sweep, write_tiny
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

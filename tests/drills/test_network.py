@@ -16,9 +16,9 @@ import psutil
 import pytest
 from drills.emulated import wait_until
 from drills.sweep_runs import write_sweep
-from tiny import tiny_sweep
 
 from smoothsweep.orchestrator.cluster.run_folder import TOKEN, folders
+from tests.tiny import tiny_sweep
 
 pytestmark = [
     pytest.mark.slow,

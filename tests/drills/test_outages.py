@@ -13,9 +13,9 @@ import psutil
 import pytest
 from drills.emulated import free_port
 from drills.sweep_runs import Kept, SweepRun, finish, partly_done, passed, recorded, stray_files, table, write_sweep
-from tiny import tiny_sweep
 
 from smoothsweep.orchestrator.scheduling.scheduler import WORKER_RETRIES
+from tests.tiny import tiny_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

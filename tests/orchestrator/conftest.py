@@ -22,9 +22,9 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.server import connect
 from smoothsweep.sweeps.paper_tables import Standing
 from tests.commands import Commands, commands
+from tests.made_stores import recorded
 from tests.orchestrator.made_defenses import DEFENSES, as_text, defense_frames
 from tests.orchestrator.made_reports import AXES, HOSTILE, make_frames, make_sheet, spoil
-from tests.recorded import recorded
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tiny import searchable, tiny_sweep
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.judges.table import measured
@@ -18,6 +17,7 @@ from tests.core.attacks.examples import example as attack_example
 from tests.core.data.examples import example as data_example
 from tests.core.priors.examples import example as prior_example
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE, looked_sweep
+from tests.tiny import searchable, tiny_sweep
 
 Cases = dict[str, tuple[Any, str, dict[str, Any]]]
 """Class -> a sweep that has it, where it stands there, and for each field another value and what that needs."""

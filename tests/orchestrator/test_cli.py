@@ -2,16 +2,14 @@
 
 import io
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 
 import pytest
-from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.cli import SHELLS, main
+from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.plan import confirm
 from smoothsweep.orchestrator.commands.requests import Spending
 from smoothsweep.orchestrator.planning.plan import make_plan
@@ -19,14 +17,8 @@ from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import code_version
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
-
-
-def test_help_names_every_command(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert all(command in shown for command in ("run", "plan", "status", "report", "ui", "doctor"))
+from tests.made_stores import commit
+from tests.tiny import write_tiny
 
 
 def test_alone_it_shows_the_doors_and_says_that_nothing_was_done(capsys):
@@ -110,14 +102,6 @@ def test_ui_without_a_run_says_what_is_missing(tmp_path, capsys):
     assert "expected the MLflow database of an earlier run" in capsys.readouterr().err
 
 
-def test_the_doctor_examines_and_finds_what_is_shipped(tmp_path, capsys):
-    main(["doctor", "--store", str(tmp_path / "new")])
-    shown = capsys.readouterr().out
-    for thing in ("Python 3", "torch 2", "CPU cores", "synthetic_embedder.safetensors", "can be written"):
-        assert thing in shown
-    assert "MISS" not in shown and not (tmp_path / "new").exists()
-
-
 def test_a_reader_that_leaves_early_is_no_error(repository):
     command = f"{sys.executable} -m orchestrator plan sweeps/quickstart.yaml --store /nonexistent | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=repository)
@@ -135,9 +119,7 @@ def dear(folder):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
     sweep, store = write_tiny(folder), Store(root=folder / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
-    inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
-    manifest = {**target.identity(), "inputs": inputs, "metrics": {}, "seconds": 108_000.0}
-    store.commit(target, store.draft(target), manifest)
+    commit(store, target, seconds=108_000.0)
     return sweep, store
 
 
@@ -191,13 +173,6 @@ def test_what_may_cost_much_needs_yes_where_nobody_can_be_asked(
         with pytest.raises(InputError, match=f"{words}: expected --yes where there is no terminal to ask on; nothing"):
             confirm(plan, limits, budget)
     assert "expected device time: " in capsys.readouterr().err
-
-
-def test_a_person_may_say_yes(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.stdin", Terminal("Y\n"))
-    monkeypatch.setattr("sys.stderr", Terminal())
-    sweep, store = dear(tmp_path)
-    confirm(make_plan(trials_of(load_sweep(sweep)), store), Spending())
 
 
 @pytest.mark.parametrize("answer", ["", "\n", "n\n", "yesterday\n"])
@@ -265,25 +240,46 @@ def offered(script, folder, *words):
     return set(asked.stdout.split())
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("re",), {"report"}),
-        (("run", "quick"), {"quickstart"}),
-        (("run", "own"), {"own.yaml", "ownfolder"}),
-        (("data", "ch"), {"check"}),
-        (("audit", "own.pth", "--acc"), {"--access"}),
-        (("audit", "own.pth", "--access", ""), {"gradients", "scores", "labels"}),
-        (("audit", "own"), {"own.pth", "own.yaml", "ownfolder"}),
-    ],
+EARLY = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.{number})
+        return None
+
+from smoothsweep.orchestrator import __main__ as start
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["smoothsweep", "status", "quickstart", "--store", "nowhere"]
+sys.exit(start.main())
+"""
+MODULES = (
+    "smoothsweep.orchestrator.cli",
+    "smoothsweep.orchestrator.cluster.interrupts",
+    "smoothsweep.orchestrator.commands.audit.request",
+    "smoothsweep.orchestrator.store.opening",
 )
-def test_bash_is_offered_what_the_door_takes(script, tmp_path, words, expected):
-    for name in ("own.yaml", "own.pth"):
-        (tmp_path / name).touch()
-    (tmp_path / "ownfolder").mkdir()
-    assert offered(script, tmp_path, *words) == expected
 
 
-def test_the_other_shell_has_a_script_too(capsys):
-    assert "_smoothsweep_sweeps" in printed("zsh", capsys) and SHELLS == ("bash", "zsh")
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("module", MODULES)
+def test_an_interrupt_while_this_is_imported(module, number, repository):
+    code = EARLY.format(module=module, number=number)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import site; site.main()\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=repository,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "smoothsweep: interrupted; the same command goes on from here\n"
+
+
+def test_the_installed_command_and_the_module_start_here(repository):
+    assert 'smoothsweep = "smoothsweep.orchestrator.__main__:main"' in (repository / "pyproject.toml").read_text()
+    code = "import sys, smoothsweep.orchestrator.__main__; print(*sorted(name for name in sys.modules if '.' in name))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
+    ours = [name for name in done.stdout.split() if name.startswith("smoothsweep.")]
+    assert ours == ["smoothsweep.orchestrator", "smoothsweep.orchestrator.__main__"]

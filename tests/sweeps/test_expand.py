@@ -1,26 +1,35 @@
-"""The cells of a sweep: listed ones beside the grid, whole attacks as values of it, columns; which priors and public
-images are read, and what is refused."""
+"""The cells of a sweep: listed ones beside the grid, whole attacks as values of it, columns; which priors and public"""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
-from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import Trial, trials_of
-from smoothsweep.orchestrator.result.rows import recipe_fields, trial_row
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.core.defenses.registry import DEFENSES, make_defense
+from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.result.rows import recipe_fields
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.graph import attack_stage, target_stage
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.expand import COLUMNS, LoadedSweep, axis_keys, axis_names, check, expand, values_text
+from smoothsweep.sweeps.expand import axis_keys, check, expand, values_text
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.training import OtherDefense, OtherTrial, Recipe, defense_model
+from smoothsweep.tasks.registry import TASKS
 from tests.core.attacks.examples import example, needed
+from tests.core.defenses.examples import example as defense_example
+from tests.core.defenses.examples import told
+from tests.tiny import tiny_sweep, write_tiny
 
 CELLS = [
     {"recipe.architecture": "resnet_small", "attack.steps": 3},
@@ -34,13 +43,6 @@ OF_A_GRID = [
     {"kind": "selection_only", "pool": PPA["pool"], "selected": 2},
     CONTROL,
 ]
-SEARCH = {
-    "strategy": "random",
-    "recipes": 2,
-    "space": {"recipe.defense.alpha": {"low": -0.2, "high": 0.0}},
-    "objectives": {"test_acc": "max", "embedder_acc1": "min"},
-}
-SEARCHED = {"search": SEARCH, "grid": {}, "baseline": {}}
 
 
 def loaded(folder, **changes):
@@ -65,18 +67,6 @@ def test_every_listed_cell_meets_the_whole_grid(tmp_path):
     assert axis_keys(more)[:2] == ["recipe.architecture", "attack.steps"], "a key that does not follow stays an axis"
 
 
-def test_anchors_and_merges_of_yaml_work(tmp_path):
-    path = tmp_path / "merge.yaml"
-    text = yaml.safe_dump(tiny_sweep(), sort_keys=False)
-    path.write_text(text + "cells:\n- &a {attack.steps: 2, attack.candidates: 4}\n- {<<: *a, attack.steps: 3}\n")
-    assert [c.settings.attack.steps for c in expand(load_sweep(path))] == [2, 2, 3, 3]
-
-
-def test_axis_names_are_short_and_unambiguous():
-    names = axis_names(["recipe.lr", "attack.lr", "recipe.defense.alpha", "attack.loss"])
-    assert list(names.values()) == ["recipe_lr", "attack_lr", "alpha", "attack_loss"]
-
-
 def test_every_recipe_meets_every_attack_and_shares_what_they_agree_on(tmp_path):
     found = trials_of(loaded(tmp_path, **attacked(*OF_A_GRID)))
     told = [recipe_fields(trial) for trial in found[:4]]
@@ -88,48 +78,6 @@ def test_every_recipe_meets_every_attack_and_shares_what_they_agree_on(tmp_path)
     assert len({stage.inputs["candidates"].fingerprint for stage in stages[:3]}) == 1
     assert "target" not in stages[3].inputs
     assert found[3].stages[2].fingerprint == found[7].stages[2].fingerprint  # it sees nothing of the recipe
-
-
-def test_the_accuracy_that_is_needed_is_stated_or_the_searchs_and_changes_no_trial(tmp_path):
-    assert loaded(tmp_path).sweep.accuracy_needed is None
-    assert loaded(tmp_path, min_test_acc=0.9).sweep.accuracy_needed == 0.9
-    search = {**SEARCH, "constraints": {"test_acc": {"at_least": 0.8}}}
-    assert loaded(tmp_path, **{**SEARCHED, "search": search}).sweep.accuracy_needed == 0.8
-    plans = [
-        [
-            (trial.id, stage.fingerprint)
-            for trial in trials_of(loaded(tmp_path, **changes), open_store(str(tmp_path / "store")))
-            for stage in trial.stages
-        ]
-        for changes in ({}, {"accuracy_margin": 0.03})
-    ]
-    assert plans[0] == plans[1] and len(plans[0]) > 1
-
-
-def test_all_of_a_sweeps_trials_are_other_work(repository):
-    for name in ("quickstart", "toy"):
-        trials = trials_of(load_sweep(repository / "sweeps" / f"{name}.yaml"))
-        assert len({trial.id for trial in trials}) == len(trials)
-
-
-def test_an_override_may_leave_its_neighbours_to_the_grid(tmp_path):
-    trials = trials_of(load_sweep(write_tiny(tmp_path), ["recipe.defense.kind=label_smoothing", "attack.lr=1e-3"]))
-    assert [trial.settings.recipe.defense.final_alpha for trial in trials] == [0.0, -0.2]
-    assert trials[0].settings.attack.lr == 0.001
-
-
-def test_no_axis_takes_the_place_of_another_column(tmp_path):
-    trial = trials_of(loaded(tmp_path))[0]
-    row = set(trial_row(trial, Store(root=tmp_path / "store"))) - set(trial.cell.axes)
-    assert row | set(recipe_fields(trial)) <= COLUMNS
-    assert axis_names(["attack.seed", "recipe.precision", "prior", "attack.steps"]) == {
-        "attack.seed": "attack_seed",
-        "recipe.precision": "recipe_precision",
-        "prior": "prior_settings",
-        "attack.steps": "steps",
-    }
-    cells = expand(loaded(tmp_path, grid={"attack.seed": [1, 2]}, baseline={}))
-    assert [cell.axes for cell in cells] == [{"attack_seed": 1}, {"attack_seed": 2}]
 
 
 STEP = {"kind": "label_smoothing", "alpha": -0.3, "schedule": {"kind": "step", "at": 0.1}}
@@ -254,18 +202,164 @@ def test_every_attack_decodes_by_what_it_reads(kind):
     assert attack.decoder in attack.reads and ("prior" in attack.reads) == (attack.decoder == "prior")
 
 
-def test_imagenette_has_ten_classes_whether_the_file_says_so_or_not():
-    with pytest.raises(InputError, match=r"recipe\.poison\.target: expected a class below 10, got 10"):
-        load_sweep(Path("table12"), ["recipe.poison={kind: badnets, target: 10}", "grid={}", "baseline={}"])
+EXAMPLES = {name: told(name, "IN_A_FILE", defense_example(name).EXAMPLE) for name in DEFENSES}
+OTHERS = sorted(set(DEFENSES) - {"label_smoothing"})
+SMALL = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16}
 
 
-def test_a_clean_target_is_shared_with_sweeps_that_know_of_no_poison():
-    """The key's being there changes no fingerprint of what was trained before."""
-    targets = []
-    for poison in (None, {"kind": "badnets"}, {"kind": "badnets", "seed": 1}):
-        given = tiny_sweep(attack=None, judges={}, prior=None, public=None, grid={}, baseline={})
-        given["recipe"] |= {"poison": poison} if poison else {}
-        (cell,) = expand(LoadedSweep(sweep=check(given, "s"), raw=given, intro="", source="s"))
-        targets += [stage for stage in Trial(cell=cell, seed=1).stages if stage.name == "target"]
-    assert "poison" not in targets[0].config and "poison" not in targets[1].config
+def recipe(defense, **changes):
+    return Recipe(**{**SMALL, **changes}, defense=defense)
+
+
+def write(folder: Path, defense, **changes) -> Path:
+    path = folder / "sweep.yaml"
+    sweep = {
+        "name": "t",
+        "seeds": [1],
+        "data": {"kind": "synthetic", "identities": 4},
+        "public": {"kind": "synthetic", "identities": 50},
+        "recipe": {**SMALL, "defense": defense},
+        "prior": {"kind": "eigenfaces", "components": 8},
+        "attack": {"pool": {"size": 20}, "candidates": 4, "selected": 2},
+        **changes,
+    }
+    path.write_text("# What it shows.\n" + yaml.safe_dump(sweep, sort_keys=False))
+    return path
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_keys_and_defaults_are_the_fields_of_the_core(name):
+    model, known = defense_model(name), {field.name: field for field in dataclasses.fields(DEFENSES[name])}
+    assert set(model.model_fields) == {"kind", "smoothing", *known}
+    assert not {"kind", "smoothing"} & set(known) and not set(known) & set(dir(OtherDefense))
+    for key, field in known.items():
+        needed = field.default is dataclasses.MISSING
+        assert model.model_fields[key].is_required() == needed
+        assert needed or model.model_fields[key].default == field.default
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_a_worker_gets_makes_the_defense_and_its_smoothing(name):
+    given = {"kind": name, **EXAMPLES[name], "smoothing": {"alpha": -0.05}}
+    resolved = recipe(given).defense.resolved("clean")
+    assert make_defense(resolved["kind"], **resolved["parameters"]) == make_defense(name, **EXAMPLES[name])
+    assert (resolved["alpha"], resolved["schedule"]["kind"]) == (-0.05, "ramp")
+    assert recipe(given).defense.resolved("paper")["schedule"]["kind"] == "reference"
+    plainly = recipe({"kind": name, **EXAMPLES[name]}).defense
+    assert plainly.resolved("clean")["alpha"] == 0.0 == plainly.final_alpha
+    assert None not in resolved["parameters"].values()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_only_a_defense_whose_numbers_changed_has_a_revision_in_its_fingerprint(name, tmp_path):
+    """The others keep the configuration, and so the fingerprint, they had."""
+    given = {"kind": name, **EXAMPLES[name]}
+    found = recipe(given).defense.resolved("clean")
+    beyond = {"revision"} if DEFENSES[name].revision > 1 else set()
+    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == beyond
+    assert found.get("revision", 1) == DEFENSES[name].revision
+
+
+def test_defenses_are_axes_of_a_grid_and_stages_of_their_own(tmp_path):
+    grid = {"recipe.defense": [{"alpha": 0.0}, {"kind": "mid", "beta": 0.01}, {"kind": "mid", "beta": 0.1}]}
+    loaded = load_sweep(write(tmp_path, {"alpha": 0.0}, grid=grid, baseline={"recipe.defense": {"alpha": 0.0}}))
+    cells = expand(loaded)
+    assert [cell.is_baseline for cell in cells] == [True, False, False]
+    assert cells[1].axes == {"defense": "kind=mid beta=0.01"}
+    targets = [trial.stages[1] for trial in trials_of(loaded)]
     assert len({target.fingerprint for target in targets}) == 3
+    assert targets[2].config["defense"] == {
+        "kind": "mid",
+        "parameters": {"beta": 0.1, "beta_warmup": 0.0},
+        "alpha": 0.0,
+        "schedule": {"kind": "constant"},
+    }
+    strengths = write(tmp_path, {"kind": "mid", "beta": 0.1}, grid={"recipe.defense.beta": [0.01, 0.1]})
+    assert [t.stages[1].fingerprint for t in trials_of(load_sweep(strengths))] == [t.fingerprint for t in targets[1:]]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "digest"), [("quickstart", "40fba8531317fd3a"), ("defenses_small", "7ed9cf7f2a3fc362")]
+)
+def test_stages_keep_their_fingerprints(repository, monkeypatch, sweep, digest):
+    """Of stores that people have filled: a new optional key must not make them start again. Versions may."""
+    for name, task in TASKS.items():
+        monkeypatch.setitem(TASKS, name, replace(task, version=1))
+    ids = "".join(trial.id for trial in trials_of(load_sweep(repository / "sweeps" / f"{sweep}.yaml")))
+    assert hashlib.sha256(ids.encode()).hexdigest()[:16] == digest
+
+
+OTHER = {"trial": {"recipe.defense.alpha": -0.2}}
+
+
+def stopped(tmp_path, goal, **changes):
+    raw = tiny_sweep(**changes)
+    raw["recipe"]["stop_at_test_acc"] = goal
+    path = tmp_path / "stop.yaml"
+    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+    return expand(load_sweep(path))
+
+
+def test_another_trials_target_is_an_input_of_the_training(tmp_path):
+    plain, negative = stopped(tmp_path, OTHER)
+    stage = target_stage(plain.settings, 7)
+    reference = stage.inputs["reference"]
+    assert reference.config["defense"]["alpha"] == -0.2 and reference.config["seed"] == 7
+    assert "stop_at_test_acc" not in stage.config and "reference" not in reference.inputs
+    unstopped = expand(load_sweep(tmp_path / "stop.yaml", ["recipe.stop_at_test_acc=null"]))
+    assert reference == target_stage(unstopped[1].settings, 7)  # the very trial of a sweep without the rule
+    assert stage != target_stage(unstopped[0].settings, 7)
+    assert isinstance(negative.settings.recipe.stop_at_test_acc, OtherTrial)
+
+
+def test_the_training_ends_with_the_epoch_that_reaches_the_other_trials_accuracy(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    stage = target_stage(stopped(tmp_path, OTHER)[0].settings, 1)
+    execute_with_inputs(store, stage.inputs["reference"])
+    goal = store.manifest(stage.inputs["reference"])["metrics"]["test_acc"]
+    execute_with_inputs(store, stage)
+    history = pd.read_parquet(store.path(stage) / "history.parquet")
+    reached = (history["test_acc"] >= goal).tolist()
+    assert reached == [False] * (len(reached) - 1) + [True] and len(reached) <= 2
+    assert store.manifest(stage)["metrics"]["epochs_trained"] == len(reached)
+
+
+def test_an_accuracy_that_is_never_reached_ends_the_training_with_that_cause(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    stage = target_stage(stopped(tmp_path, 1.0)[0].settings, 1)
+    with pytest.raises(AccuracyNotReached, match=r"1\.0|100"):
+        execute_with_inputs(store, stage)
+    assert not store.has(stage)
+
+
+NEGATIVE = {"trial": {"recipe.defense.alpha": -0.2}}
+
+
+def cells(tmp_path, attack=None, **changes):
+    raw = tiny_sweep(**changes)
+    attack = attack or {}
+    raw["attack"] = attack if "kind" in attack else raw["attack"] | attack
+    path = tmp_path / "swap.yaml"
+    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+    return [cell.settings for cell in expand(load_sweep(path))]
+
+
+def attacked_of_other_trials(settings):
+    return attack_stage(settings, 1, target_stage(settings, 1))
+
+
+def test_the_sampling_target_scores_the_pool_and_nothing_else(tmp_path):
+    plain, negative = (attacked_of_other_trials(one) for one in cells(tmp_path))
+    swapped = attacked_of_other_trials(cells(tmp_path, {"sampling_target": NEGATIVE})[0])
+    assert swapped.inputs["candidates"] == negative.inputs["candidates"] != plain.inputs["candidates"]
+    assert swapped.inputs["target"] == plain.inputs["target"] and set(swapped.inputs) == set(plain.inputs)
+    assert swapped.config == plain.config and swapped != plain
+
+
+def test_the_selection_target_is_an_input_of_the_attack(tmp_path):
+    plain, negative = (attacked_of_other_trials(one) for one in cells(tmp_path))
+    swapped = attacked_of_other_trials(cells(tmp_path, {"selection_target": NEGATIVE})[0])
+    assert swapped.inputs["selection_target"] == negative.inputs["target"]
+    assert {k: v for k, v in swapped.inputs.items() if k != "selection_target"} == dict(plain.inputs)

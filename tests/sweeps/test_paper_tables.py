@@ -7,7 +7,6 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -17,15 +16,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.priors.kinds import PRIORS
-from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.graph import data_stage, judging_model_stage
-from smoothsweep.orchestrator.stages.stage import files_may_be_absent, with_ancestors
 from smoothsweep.sweeps.base import set_dotted
 from smoothsweep.sweeps.expand import expand
-from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_tables import (
     CHANGE,
@@ -39,10 +33,9 @@ from smoothsweep.sweeps.paper_tables import (
     printed_rows,
     published_settings,
     recipe_axes,
-    standing,
 )
-from smoothsweep.sweeps.parts import DATA_MODELS, PublishedData, attack_model
-from smoothsweep.sweeps.schema import InversionSweep, PaperTable
+from smoothsweep.sweeps.parts import DATA_MODELS, attack_model
+from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.data.examples import example
 from tests.core.priors.examples import example as prior_example
 
@@ -93,60 +86,15 @@ def test_recipes_find_their_row(axes, table, row):
     assert (found and found.first.row) == row
 
 
-def test_what_fits_nothing_or_too_much_is_said():
-    with pytest.raises(InputError, match=r"paper table: expected one of 1, 2, .* got '14'"):
-        paper_rows("14")
-    with pytest.raises(InputError, match=r"table 2: expected axes among dataset, .* got 'seed'"):
-        matching({"seed": 1}, "2")
-    with pytest.raises(InputError, match="got rows 1, 2, 3: name defense"):
-        matching({"dataset": "facescrub", "samples_per_class": 10}, "4")
-    with pytest.raises(InputError, match="dataset: expected one of facescrub, celeba, got 'imagenette'"):
-        printed_rows("2", "imagenette")
-    assert datasets_of("12") == ("imagenette",)
-
-
 @given(st.sampled_from([n for n in numbers() if not n.metric.endswith(CHANGE)]))
 def test_every_printed_row_is_found_by_its_own_axes(number):
     assert matching(number.axes, number.table).numbers[number.metric] == number
-
-
-def row_of(settings, table):
-    found = matching(recipe_axes(settings, "facescrub", table), table)
-    return None if found is None else found.first.row
 
 
 def changed(table, cell, **changes):
     settings = expand(load_sweep(SWEEPS / f"table{table}.yaml"))[cell].settings
     raw = settings.model_dump(mode="python")
     return InversionSweep.model_validate(raw | {"attack": raw["attack"] | changes})
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"recipe.defense.alpha": 0.1, "recipe.architecture": "resnet50"},
-        {"recipe.defense": {"kind": "mid", "beta": 0.005}},
-        {"recipe.defense.alpha": 0.1, "data.samples_per_class": 10},
-        {"recipe.defense.alpha": 0.2},
-    ],
-)
-def test_a_target_that_the_table_does_not_have_finds_no_row(other):
-    assert row_of(changed("5", 0, sampling_target={"trial": other}), "5") is None
-
-
-@pytest.mark.parametrize(
-    "variant", [{"lr": 0.05, "loss": "cross_entropy"}, {"loss": "logit"}, {"feature_weight": 1.0}, {"lr": 0.01}]
-)
-def test_a_variant_that_the_table_does_not_have_finds_no_row(variant):
-    assert row_of(changed("10", 0, **variant), "10") is None
-
-
-def test_a_sweep_at_reduced_counts_keeps_its_rows_and_says_so():
-    few = changed("10", 0, pool={"size": 24, "crop": 50}, candidates=8, selected=4)
-    assert row_of(few, "10") == 1
-    assert "attack.pool.size 24 (paper: 2000)" in departures(few, "facescrub", "10")
-    more = changed("10", 1, lr=0.005)
-    assert row_of(more, "10") == 2 and departures(more, "facescrub", "10") == ()
 
 
 SHOWN_AGAIN = {"1": ("13",)}  # table -> those of the same targets: Table 13 asks people about three of Table 1's
@@ -172,19 +120,6 @@ def test_no_printed_row_is_without_a_cell_and_no_cell_without_a_row():
     assert len(printed) == 179 and sorted(printed - filled) == [] and filled <= printed
 
 
-def test_tables_of_one_data_set_share_its_evaluation_model():
-    """It is the paper's: one for each data set, at 224 pixels; Table 8 has its own, at 64."""
-    models = {}
-    with files_may_be_absent():
-        for file in SWEEPS.glob("table*.yaml"):
-            for settings in (cell.settings for cell in expand(load_sweep(file))):
-                if (evaluator := settings.judges.evaluator) is not None:
-                    data = data_stage(settings, evaluator.image_size, for_judges=True)
-                    stage = judging_model_stage(evaluator, data, settings.protocol)
-                    models.setdefault(settings.data.kind, set()).add(stage.fingerprint)
-    assert {kind: len(found) for kind, found in models.items()} == {"facescrub": 1, "celeba": 1, "celeba64": 1}
-
-
 def sweep(**changes):
     fields = {
         "name": "t",
@@ -203,28 +138,7 @@ def test_the_schemas_defaults_are_the_papers_settings():
     assert celeba == ("attack.pool.size 2000 (paper: 5000)", "attack.steps 50 (paper: 70)")
 
 
-@pytest.mark.parametrize(
-    ("defense", "row"),
-    [({"kind": "label_smoothing", "alpha": -0.05}, 2), ({"kind": "mid", "beta": 0.005}, 4), (None, None)],
-)
-def test_imported_targets_are_placed_by_what_their_card_says(defense, row):
-    target = SimpleNamespace(architecture="resnet152", stated_defense=defense)
-    data = SimpleNamespace(samples_per_class=None)
-    settings = SimpleNamespace(recipe=target, data=data, attack=SimpleNamespace(kind="ppa"))
-    axes = recipe_axes(settings, "facescrub", "3")
-    assert (axes and matching(axes, "3").first.row) == row
-
-
-@pytest.mark.parametrize("kind", get_args(PublishedData.model_fields["kind"].annotation))
-def test_a_published_set_has_the_papers_name(kind):
-    """CelebA at 64 pixels is CelebA."""
-    data = PublishedData(kind=kind, path="somewhere")
-    assert PaperTable(table="2").dataset_of(data) == {"celeba64": "celeba"}.get(kind, kind)
-    assert PaperTable(table="2", dataset="facescrub").dataset_of(data) == "facescrub"
-
-
 FILE = SWEEPS / "table8.yaml"
-LOMMAS = ("gmi", "ked", "lomma_gmi", "lomma_ked")  # what its code evaluated
 
 
 @pytest.fixture(scope="module")
@@ -247,78 +161,6 @@ def test_each_attack_has_the_papers_number_of_classes_and_one_list_of_them(cells
     assert all(len(found) == 1 for found in lists.values())
     official = tuple(random.Random(42).sample(range(1000), 100))  # RLB-MI's main.py, lines 65-81
     assert lists["rlb_mi"] == {official} and lists["plg_mi"] == {tuple(range(300))}
-
-
-@pytest.mark.parametrize(
-    ("attack", "key", "value", "line"),
-    [
-        ("gmi", "attack.gan.epochs", 120, "attack.gan.epochs 120 (paper: 280)"),
-        ("lomma_gmi", "attack.form", "L_aug", "attack.form L_aug (paper: ours)"),
-        ("plg_mi", "attack.top_n", 20, "attack.top_n 20 (paper: 30)"),
-        (
-            "plg_mi",
-            "classes",
-            list(range(1, 301)),
-            "classes [1, 2, 3, ..., 300 values] (paper: [0, 1, 2, ..., 300 values])",
-        ),
-        ("rlb_mi", "classes", "all", "classes all (paper: [654, 114, 25, ..., 100 values])"),
-        ("brep_mi", "attack.generator", "prior", "attack.generator prior (paper: general_gan)"),
-        ("brep_mi", "attack.inside", 0.5, "attack.inside 0.5 (paper: 0.75)"),
-        ("gmi", "recipe.lr_milestones", [0.5, 0.75], "recipe.lr_milestones [0.5, 0.75] (paper: [])"),
-        ("gmi", "public", {"kind": "synthetic"}, "public.kind synthetic (paper: celeba64)"),
-        (
-            "gmi",
-            "judges.evaluator.architecture",
-            "resnet18",
-            "judges.evaluator.architecture resnet18 (paper: ir50_112)",
-        ),
-    ],
-)
-def test_every_departure_is_named(cells, attack, key, value, line):
-    raw = next(c.settings for c in cells if c.settings.attack.kind == attack).model_dump(mode="json")
-    if key == "attack.generator":
-        raw["prior"] = {"kind": "eigenfaces"}
-        raw["attack"].pop("gan")
-    set_dotted(raw, key, value, where="test")
-    changed = type(cells[0].settings).model_validate(raw)
-    assert line in departures(changed, "celeba", "8")
-
-
-def test_what_the_other_reports_count_otherwise_is_said(cells):
-    for cell in cells:
-        stands, attack = standing(cell.settings, "celeba", "8"), cell.settings.attack.kind
-        lomma = attack in LOMMAS
-        own = {"attack_acc1_std": "attack_acc1_std_batches"}
-        lommas = {**own, "attack_acc5": "attack_acc5_last", "fid": "fid_lomma"}
-        assert stands.columns == (lommas if lomma else {**own, "fid": "fid_plg"} if attack == "plg_mi" else {})
-        assert stands.columns.keys().isdisjoint(stands.incomparable)
-        assert ("labels below 300" in stands.incomparable.get("dist_knn", "")) == lomma
-        assert ("dist_knn" in stands.incomparable) == (attack != "plg_mi")
-        assert "attack_acc1" not in stands.incomparable and "attack_acc5" not in stands.incomparable
-
-
-def test_the_nearest_neighbour_distance_is_compared_where_the_same_people_are_counted(cells):
-    raw = cells[0].settings.model_dump(mode="json")
-    for classes, protocol, compared in ((500, "paper", True), (499, "paper", False), (500, "clean", False)):
-        changed = raw | {"classes": list(range(classes)), "protocol": protocol}
-        stands = standing(type(cells[0].settings).model_validate(changed), "celeba", "8")
-        assert ("dist_knn" not in stands.incomparable) == compared
-
-
-def test_what_is_trained_once_is_one_stage(loaded, cells):
-    """Without any data, as `smoothsweep plan` sees it; also with half of the sweep under the other protocol."""
-    clean = load_sweep(FILE, ["protocol=clean", "paper=null"])
-    with files_may_be_absent() as absent:
-        both = [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in (*cells, *expand(clean))]
-        stages = with_ancestors([stage for trial in both for stage in trial.stages])
-    assert absent.keys() == {"data.path", "public.path"}
-    counts = Counter(stage.name for stage in stages)
-    once = sorted(s.config["settings"]["epochs"] for s in stages if s.name == "general_gan")
-    assert once == [120, 280]  # LOMMA's and the black boxes', and GMI's own
-    assert counts["public"] == 1 and counts["target"] == 2 * 22  # 7 recipes x 3 seeds, and the evaluator
-    for part in ("specific_gan", "students", "public_features", "plg_labels", "plg_gan", "starts"):
-        assert counts[part] == 2 * 21, part
-    assert "prior" not in counts
 
 
 NEGATIVE = {"kind": "label_smoothing", "alpha": -0.05}
@@ -378,61 +220,6 @@ def test_the_official_settings_are_those_of_the_published_code():
     assert schedule == {"kind": "reference", "scaled": False}
     mid = official(cell(raw(recipe__defense={"kind": "mid", "beta": 0.005})), "facescrub", "1")
     assert mid["attack.readout"] == "noisy" and mid["recipe.defense.schedule"] == {"kind": "constant"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {"recipe__defense": NEGATIVE | {"schedule": {"kind": "constant"}}},
-            ["recipe.defense.schedule constant (paper: reference scaled false)"],
-        ),
-        (
-            {"protocol": "clean"},
-            [
-                "protocol clean (paper: paper)",
-                "recipe.defense.schedule ramp start 0.5 end 0.75 (paper: reference scaled false)",
-            ],
-        ),
-        ({"recipe__weight_decay": 1e-4}, ["recipe.weight_decay 0.0001 (paper: 0)"]),
-        ({"attack__pool__truncation_psi": 0.7}, ["attack.pool.truncation_psi 0.7 (paper: 0.5)"]),
-        ({"recipe__precision": "bf16"}, ["recipe.precision bf16 (paper: fp32)"]),
-        ({"prior": {"kind": "shipped"}}, ["prior.kind shipped (paper: StyleGAN2 of FFHQ, 1024 pixels)"]),
-        ({"judges__evaluator": None, "judges__knowledge": None}, []),
-        ({"recipe__betas": [0.9, 0.999], "attack__clip": False, "data__classes": 530}, []),
-    ],
-)
-def test_what_was_silent_is_named(changes, expected):
-    assert sorted(departed(raw(**changes))) == sorted(expected)
-
-
-@pytest.mark.parametrize("part", ["recipe", "judges.evaluator"])
-def test_parts_brought_in_are_said_to_be_uncompared(part):
-    lines = departures(with_part(cell(raw()), part), "facescrub", "2")
-    assert lines == (f"{part} imported (its training is not compared with the paper's)",)
-
-
-def test_a_stop_rule_is_a_departure_but_in_the_table_that_has_one():
-    rule = {"recipe__stop_at_test_acc": {"trial": {"recipe.defense.alpha": 0.0}}}
-    assert any("stop_at_test_acc" in line for line in departed(raw(**rule)))
-    assert departed(raw(**rule), "9") == departed(raw(), "9") == ()
-
-
-def test_another_target_of_a_stage_is_a_departure_but_in_the_tables_that_swap_it():
-    swapped = {"attack__sampling_target": {"trial": {"recipe.defense.alpha": 0.0}}}
-    assert any(line.startswith("attack.sampling_target") for line in departed(raw(**swapped)))
-    assert departed(raw(**swapped), "6") == departed(raw(), "6")
-    selected = {"attack__selection_target": {"trial": {"recipe.defense.alpha": 0.0}}}
-    assert any(line.startswith("attack.selection_target") for line in departed(raw(**selected), "6"))
-    assert departed(raw(**selected), "7") == departed(raw(), "7") == ()
-
-
-def with_part(settings, part):
-    """The settings with a classifier brought in at that place, unread."""
-    brought = ImportedClassifier.model_construct(imported="folder")
-    if part == "recipe":
-        return settings.model_copy(update={"recipe": brought})
-    return settings.model_copy(update={"judges": settings.judges.model_copy(update={"evaluator": brought})})
 
 
 def models_in(annotation):
@@ -564,21 +351,3 @@ def test_the_list_of_free_settings_names_what_there_is_and_why():
         for key in listed:
             stem = key.removesuffix(".*")
             assert stem in known or any(part == stem or part.startswith(f"{stem}.") for part in parts), key
-
-
-@pytest.mark.parametrize(
-    ("table", "change", "said"),
-    [
-        ("11", "judges.robustness.eps=0.1", "judges.robustness.eps 0.1 (paper: 0.0313"),
-        ("11", "judges.robustness.steps=20", "judges.robustness.steps 20 (paper: 10)"),
-        ("11", "judges.robustness.images=100", "judges.robustness.images 100 (paper: "),
-        ("12", "grid={recipe.poison: [{kind: badnets, size: 5}]}", "recipe.poison.size 5 (paper: 9)"),
-        ("12", "grid={recipe.poison: [{kind: blended, share: 0.2}]}", "recipe.poison.share 0.2 (paper: 0.1)"),
-    ],
-)
-def test_another_attack_or_trigger_is_a_departure(table, change, said):
-    beside = ["baseline={}"] if table == "12" else []
-    loaded = load_sweep(SWEEPS / f"table{table}.yaml", [change, *beside])
-    settings = expand(loaded)[0].settings
-    (line,) = departures(settings, loaded.sweep.paper.dataset_of(settings.data), table)
-    assert line.startswith(said)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import searchable
 
-from smoothsweep.orchestrator.search.setup import Aims, Setup, place
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.search import Constraint
-from smoothsweep.sweeps.space import DIGITS, Dimension, make_space, same_value
-from tests.sweeps.test_refused import SCHEDULE, SEARCH
+from smoothsweep.sweeps.space import DIGITS, Dimension, make_space
+from tests.tiny import searchable
 
 KIND = Dimension(key="kind", choices=("constant", "ramp", "step"))
 START = Dimension(key="start", low=0.0, high=0.8, step=0.05, when={"kind": ("ramp",)})
@@ -86,13 +82,6 @@ def test_enumeration_and_count_agree_and_every_configuration_comes_once():
     assert drawn <= {repr(sorted(values.items())) for values in found} and len(drawn) > 150
 
 
-def test_a_range_without_steps_has_no_count():
-    space = make_space([Dimension(key="a", low=0.0, high=1.0)])
-    assert space.count is None
-    with pytest.raises(ValueError, match="a: expected finitely many values"):
-        list(space.enumerate())
-
-
 def test_structured_choices_come_before_what_lies_in_them_and_are_not_shared():
     defenses = ({"kind": "label_smoothing"}, {"kind": "mid"})
     inner = Dimension(key="r.d.beta", low=0.01, high=0.1, step=0.03, when={"r.d": (defenses[1],)})
@@ -101,11 +90,6 @@ def test_structured_choices_come_before_what_lies_in_them_and_are_not_shared():
     first, *_ = space.enumerate()
     first["r.d"]["kind"] = "changed"
     assert next(iter(space.enumerate()))["r.d"] == {"kind": "label_smoothing"}
-
-
-def test_true_is_not_one():
-    space = make_space([Dimension(key="a", choices=(True, 1)), Dimension(key="b", choices=(0,), when={"a": (True,)})])
-    assert [set(values) for values in space.enumerate()] == [{"a", "b"}, {"a"}]
 
 
 @pytest.mark.parametrize(
@@ -145,175 +129,7 @@ def by(space, key):
     return next(dimension for dimension in space.dimensions if dimension.key == key)
 
 
-def test_places_of_what_is_not_in_the_space():
-    setup = Setup(space=SCHEDULES, aims=Aims(objectives={}), identity=str)
-    assert place(setup, {"kind": "constant"})["kind"] == 0
-    outside = {"kind": "constant", "at": 0.5}, {"kind": "step", "at": 0.55}, {"kind": "ramp", "start": 0.5, "end": 0.5}
-    assert [place(setup, values) for values in outside] == [None] * 3
-    assert not math.isnan(place(setup, {"kind": "ramp", "start": 0.5, "end": 0.55})["end"])
-
-
-RANGE = Dimension(key="a", low=0.5, high=2.0)
-RATE = Dimension(key="a", low=1e-4, high=1e-2, log=True)
-STEPS = Dimension(key="a", low=0.1, high=0.5, step=0.2)
-WHOLE = Dimension(key="a", low=2, high=5, step=1, integer=True)
-NAMES = Dimension(key="a", choices=("one", None, True, 1, {"k": 1}))
-POINT = Dimension(key="a", low=0.3, high=0.3)
-HIGHER = Dimension(key="a", low=0.0, high=1.0, above="b")
-HIGHER_RATE = Dimension(key="a", low=1e-4, high=1e-2, log=True, above="b")
-HIGHER_STEPS = Dimension(key="a", low=0.0, high=1.0, step=0.25, above="b")
-NO_NUMBERS = ("one", None, True, False, [0.5], {"k": 1}, math.nan)
-
-
-@pytest.mark.parametrize("dimension", [RANGE, RATE, STEPS, WHOLE, POINT, HIGHER, HIGHER_RATE, HIGHER_STEPS])
-@pytest.mark.parametrize("value", [*NO_NUMBERS, -1, 7, 1e9, -math.inf, math.inf])
-def test_what_is_no_number_of_the_range_lies_nowhere(dimension, value):
-    assert dimension.position(value, {"b": 0.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("dimension", "value", "expected"),
-    [
-        (RANGE, 0.5, 0.5),
-        (RANGE, 2, 2.0),
-        (STEPS, 0.1, 0),
-        (STEPS, 0.5, 2),
-        (STEPS, 0.4, None),
-        (WHOLE, 5, 3),
-        (WHOLE, 6, None),
-        (NAMES, "one", 0),
-        (NAMES, None, 1),
-        (NAMES, True, 2),
-        (NAMES, 1, 3),
-        (NAMES, {"k": 1}, 4),
-        (NAMES, False, None),
-        (POINT, 0.3, 0),
-    ],
-)
-def test_a_position_is_an_index_or_the_number_itself(dimension, value, expected):
-    found = dimension.position(value, {})
-    assert found == expected and type(found) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("dimension", "floor", "value", "expected"),
-    [
-        (HIGHER, 0.0, 0.25, 0.25),
-        (HIGHER, 0.5, 0.75, 0.5),
-        (HIGHER, 0.5, 0.5, 0.0),
-        (HIGHER, 0.5, 0.49, None),
-        (HIGHER, 0.5, 1.01, None),
-        (HIGHER, -3, 0.25, 0.25),
-        (HIGHER_RATE, 1e-4, 1e-3, 0.5),
-        (HIGHER_RATE, 1e-6, 1e-3, 0.5),
-        (HIGHER_RATE, 1e-3, 1e-2, 1.0),
-        (HIGHER_STEPS, 0.5, 0.75, 0.25),
-        (HIGHER_STEPS, 0.5, 1.0, 0.75),
-        (HIGHER_STEPS, 0.5, 0.5, None),
-        (HIGHER_STEPS, -1, 0.0, 0.1),
-    ],
-)
-def test_above_another_a_position_is_a_share_of_what_that_leaves(dimension, floor, value, expected):
-    found = dimension.position(value, {"b": floor})
-    assert found == (None if expected is None else pytest.approx(expected))
-
-
-@pytest.mark.parametrize(
-    ("dimension", "share", "expected"),
-    [
-        (RANGE, 0.5, 1.25),
-        (RATE, 0.5, 1e-3),
-        (RATE, 0.25, 10**-3.5),
-        (STEPS, 0.0, 0),
-        (STEPS, 0.34, 1),
-        (WHOLE, 0.999999, 3),
-        (NAMES, 0.2, 1),
-        (POINT, 0.7, 0),
-        (HIGHER, 0.3, 0.3),
-        (HIGHER_STEPS, 0.3, 0.3),
-    ],
-)
-def test_a_share_of_a_dimension_is_even_over_its_values_or_its_logarithm(dimension, share, expected):
-    found = dimension.spread(share)
-    assert found == pytest.approx(expected) and isinstance(found, type(expected))
-
-
-@pytest.mark.parametrize(
-    ("dimension", "position", "floor", "expected"),
-    [
-        (RANGE, 1.2345678, None, 1.23457),
-        (RATE, 0.00123456789, None, 0.00123457),
-        (RANGE, 0.1, None, 0.5),
-        (RANGE, 9.0, None, 2.0),
-        (STEPS, 1, None, 0.3),
-        (WHOLE, 3, None, 5),
-        (POINT, 0, None, 0.3),
-        (HIGHER, 0.5, 0.5, 0.75),
-        (HIGHER, 0.0, 0.5, 1.0),
-        (HIGHER_RATE, 0.5, 1e-4, 1e-3),
-        (HIGHER_STEPS, 0.0, 0.5, 0.75),
-        (HIGHER_STEPS, 1.0, 0.5, 1.0),
-    ],
-)
-def test_a_value_has_six_digits_and_stays_within_its_ends(dimension, position, floor, expected):
-    found = dimension.at(position, {} if floor is None else {"b": floor})
-    assert found == expected and type(found) is type(expected)
-
-
-def test_a_dimension_exists_where_all_its_conditions_hold():
-    both = Dimension(key="a", choices=(1,), when={"kind": ("ramp", "step"), "on": (True,)})
-    assert both.exists({"kind": "step", "on": True})
-    for values in ({"kind": "step"}, {"kind": "other", "on": True}, {"kind": "step", "on": 1}, {}):
-        assert not both.exists(values)
-    assert same_value(1, 1.0) and not same_value(1, True) and not same_value("1", 1)
-
-
 ALPHA = "recipe.defense.alpha"
-
-
-def sweep(folder: Path, search=None, **changes) -> Path:
-    given = searchable("s", {**SEARCH, **(search or {})}, **changes)
-    path = folder / "s.yaml"
-    path.write_text("# What it finds.\n" + yaml.safe_dump(given, sort_keys=False))
-    return path
-
-
-def test_a_search_without_a_strategy_is_noise_aware(tmp_path):
-    path = sweep(tmp_path)
-    path.write_text(path.read_text().replace("  strategy: optuna\n", ""))
-    search = load_sweep(path).sweep.search
-    assert (search.strategy, search.seeds_at_first, search.lag) == ("noise_aware", 1, 4)
-
-
-def test_every_draw_of_a_consistent_space_is_a_valid_recipe(tmp_path):
-    loaded = load_sweep(sweep(tmp_path))
-    make = loaded.make
-    for number in range(60):
-        values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
-        cell = make(values)
-        assert cell.settings.recipe.defense.alpha == values[ALPHA]
-        assert cell.axes["start"] == values.get(f"{SCHEDULE}start") and cell.settings.search is None
-        assert list(cell.axes) == ["alpha", "kind", "start", "end"]
-
-
-def test_structured_defenses_and_their_own_parameters(tmp_path):
-    defenses = [{"kind": "label_smoothing"}, {"kind": "mid"}]
-    given = {
-        "recipe.defense": {"choices": defenses},
-        "recipe.defense.beta": {"low": 1e-3, "high": 0.1, "log": True, "when": {"recipe.defense": [defenses[1]]}},
-        ALPHA: {"choices": [-0.2, 0.0], "when": {"recipe.defense": [defenses[0]]}},
-    }
-    loaded = load_sweep(sweep(tmp_path, {"space": given}))
-    make, seen = loaded.make, set()
-    for number in range(20):
-        values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
-        defense = make(values).settings.recipe.defense
-        seen.add(defense.kind)
-        assert (defense.parameters.get("beta"), defense.final_alpha) == (
-            values.get("recipe.defense.beta"),
-            values.get(ALPHA, 0.0),
-        )
-    assert seen == {"label_smoothing", "mid"}
 
 
 def test_a_constraint_says_by_how_much_it_is_missed():

@@ -125,29 +125,6 @@ def test_an_end_is_one_line_and_no_traceback(case):
     assert told(process(body), *signals) == (code, [*before, f"smoothsweep: {last}; {GO_ON}"])
 
 
-@pytest.mark.parametrize("number", [INT, TERM])
-def test_a_signal_after_the_end_changes_nothing(number):
-    """While the interpreter is taken down: it used to die of the signal, with a code that says nothing."""
-    body = f"""
-    class Slow:
-        def __del__(self, sleep=time.sleep):
-            sleep(1.0)
-    sys.taken_down_slowly = Slow()  # after Python has put the signals back
-    {READY}
-    print("the result", file=sys.stderr)
-    return 0
-    """
-    started = process(body)
-    assert started.stderr.readline() == "the result\n"
-    time.sleep(0.3)
-    assert told(started, number) == (0, [])
-
-
-def test_under_nohup_a_closed_terminal_is_nothing():
-    body = READY + "\ntime.sleep(2)\nreturn 0"
-    assert told(process(body, before="signal.signal(signal.SIGHUP, signal.SIG_IGN)"), HUP) == (0, [])
-
-
 def test_what_was_started_is_ended_too_and_does_not_hear_the_terminal_close_and_folders_go(tmp_path):
     (tmp_path / "token").write_text("secret")
     body = f"""

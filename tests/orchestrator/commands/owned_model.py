@@ -1,18 +1,15 @@
 """An owner's model, people and other people, and the audit's sweep file of them."""
 
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 from PIL import Image
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.sweep_file import Reach, as_file, audit_sweep, portfolio
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, portfolio
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, SIDE
 
-REACH = get_args(Reach)
-RENDERED = {"embedder": {"name": "synthetic"}}
 IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
 
 

@@ -1,25 +1,33 @@
-"""The commands that bring things in: official weights, data sets on disk, published weight files."""
+"""The commands that bring things in: official weights, published files and priors, data sets and own pictures."""
 
+import hashlib
 import json
-import os
 
+import numpy as np
 import pytest
 import torch
-from official_pickle import write_official_pickle
-from published_trees import facescrub
+from PIL import Image
 from safetensors.torch import load_file
 from torchvision.models import resnet18
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.weight_files import find_file, weight_folders
+from smoothsweep.core.priors import random_face
+from smoothsweep.core.priors.random_face import WHEEL, PublishedFile, import_package
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
 from smoothsweep.core.priors.settings import StyleGAN2Config
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.training import restored_classifier
 from tests.foreign_classifier import PEOPLE, SIDE
+from tests.labelled_files import encoded, folders, pixels, regular_folders, scene
+from tests.official_pickle import write_official_pickle
 from tests.orchestrator.commands.owned_model import IMAGENET
-from tests.tiny import write_tiny
+from tests.published_trees import facescrub
+from tests.tiny_random_face import graph_of, imported_folder, package_numbers
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
 ACTORS = (("actors", "A_B", 12), ("actresses", "C_D", 12), ("actresses", "E_F", 12))
@@ -77,23 +85,6 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
     assert "expected a new folder" in capsys.readouterr().err
     assert main(["data", "check", str(tree), "--as", "facescrub", "--classes", "3"]) == 1
     assert "identities: 3, recorded are 530" in capsys.readouterr().out
-
-
-def test_of_two_sets_of_weights_the_one_that_is_named_is_taken(tmp_path, capsys):
-    state = resnet18(num_classes=3).state_dict()
-    averaged = {key: value + 1 for key, value in state.items()}
-    torch.save({"state_dict": state, "state_dict_ema": {**averaged, "n_averaged": torch.tensor(2)}}, tmp_path / "x.pth")
-    for name, other, expected in (("state_dict_ema", "state_dict", averaged), ("state_dict", "state_dict_ema", state)):
-        out = tmp_path / name
-        flags = {} if name == "state_dict" else {"weights": name}  # it is the one that is taken unasked
-        assert main(target_arguments(tmp_path / "x.pth", out, **flags)) == 0
-        said = capsys.readouterr().out
-        assert f"{name} is taken" in said and f"--weights takes {other}" in said
-        assert ("n_averaged" in said) == (name == "state_dict_ema")
-        assert torch.equal(load_file(out / "weights.safetensors")["head.weight"], expected["fc.weight"])
-        assert json.loads((out / "target.json").read_text())["source"]["wrapping"] == name
-    assert main(target_arguments(tmp_path / "x.pth", tmp_path / "no", weights="emma")) == 2
-    assert "state_dict, state_dict_ema; got 'emma'" in capsys.readouterr().err and not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize(("flags", "mean", "std"), [([], 0.0, 1.0), (["--input-range", "-1", "1"], 0.5, 0.5)])
@@ -169,19 +160,6 @@ def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys
     assert not list((tmp_path / "w").glob("*")) if (tmp_path / "w").exists() else True
 
 
-def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, monkeypatch):
-    from smoothsweep.orchestrator.stages.graph import staged_file
-
-    staged_file.cache_clear()
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    arguments = ["run", "sweeps/quickstart.yaml", "--store", str(tmp_path / "store")]
-    changes = ["recipe.pretrained=true", "recipe.architecture=resnet18"]
-    assert main([*arguments, *(part for change in changes for part in ("--set", change))]) == 2
-    assert "pretrained resnet18: expected its ImageNet weights here" in capsys.readouterr().err
-    assert not os.path.exists(tmp_path / "store")
-
-
 @pytest.mark.parametrize(("stated", "code"), [(None, 0), ("0.5", 0), ("0.97", 2), ("1.5", 2)])
 def test_a_stated_accuracy_is_held_against_real_images(owned, tmp_path, capsys, stated, code):
     """A classifier that has forgotten two of its six people is taken as it is, unless more is stated of it."""
@@ -228,12 +206,266 @@ def alphabetical(folder):
     return folder / "names.txt"
 
 
-def test_the_report_goes_where_it_is_told(tmp_path, capsys):
-    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
-    store.open_for_writing()
-    command = ["report", str(sweep), "--store", str(store.root)]
-    assert main([*command, "--out", str(tmp_path / "there"), "--set", "name=renamed"]) == 0, capsys.readouterr().err
-    assert "renamed" in (tmp_path / "there" / "report.html").read_text()
-    assert not list(store.root.glob("sweeps/*/report.html"))
-    assert main([*command, "--set", "name=other"]) == 0
-    assert [path.parent.name for path in store.root.glob("sweeps/*/report.html")] == ["other"]
+CHANNELS = (4, 8, 4, 4, 4)
+
+
+@pytest.fixture(scope="module")
+def files():
+    graphs = zip(("MappingNetwork", "SynthesisNetwork"), map(graph_of, package_numbers(CHANNELS)), strict=True)
+    return {f"{name}.{kind}": part for name, graph in graphs for kind, part in zip(("xml", "bin"), graph, strict=True)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, files):
+    """The tiny files in a package's folder; their checksums count as the published ones."""
+    published = {
+        name: PublishedFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+        for name, content in files.items()
+    }
+    monkeypatch.setattr(random_face, "FILES", published)
+    place = tmp_path / "random_face"
+    (place / "data").mkdir(parents=True)
+    for name, content in files.items():
+        (place / "data" / name).write_bytes(content)
+    return place
+
+
+def imported(place, out, *more):
+    return main(["import", "prior", "random-face", str(place), "--out", str(out), *more])
+
+
+def test_the_package_becomes_priors_with_their_licence_and_stays(tmp_path, folder, capsys):
+    out = tmp_path / "out"
+    assert imported(folder, out, "--resolution", "64", "--images", "26") == 0
+    said = capsys.readouterr().out
+    assert "non-commercial" in said and "dB from the whole image" in said
+    assert load_prior(out / "64").resolution == 64 and load_prior(out / "128").resolution == 128
+    facts = json.loads((out / "64" / "import.json").read_text())
+    assert "non-commercial" in facts["licence"] and facts["read_out"]["images"] == 26
+    assert facts["read_out"]["psnr_db"] >= facts["read_out"]["psnr_db_closed_form"]
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert imported(folder, out, "--resolution", "64") == 0
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+
+
+def test_the_numbers_come_in_under_our_names(folder):
+    network, (mapping, synthesis) = import_package(folder), package_numbers(CHANNELS)
+    assert network.config.channels == CHANNELS and network.resolution == 128
+    state = {name: value.numpy() for name, value in network.state_dict().items()}
+    assert (state["mapping.layers.1.weight"] == mapping["177"]).all()
+    assert (state["first.constant"] == synthesis["m.input.input"]).all()
+    gained = synthesis["m.layers.1.conv2.conv.modulation.weight"] * synthesis["Constant_217"].item()
+    np.testing.assert_allclose(state["stages.1.conv2.style.weight"], gained, rtol=1e-6)
+    noise = synthesis["1601"][0].transpose(1, 2, 0)
+    assert (state["stages.1.conv1.noise"] == noise).all()
+    order = [0, 1, 2, 3, 6, 9, 4, 7, 10, 5, 8, 11]  # averages of three channels, then each kind of detail of them
+    assert (state["to_image.bias"] == synthesis["m.layers.3.to_img.bias"].ravel()[order]).all()
+
+
+@pytest.mark.skipif(find_file(WHEEL, weight_folders()) is None, reason="the wheel of random-face is not staged")
+def test_the_published_package_gives_the_known_numbers():
+    network, total = import_package(find_file(WHEEL, weight_folders())), hashlib.sha256()
+    for name, value in network.state_dict().items():
+        if name != "mapping.mean":
+            total.update(name.encode() + value.numpy().tobytes())
+    assert total.hexdigest() == "f349f97e2fb5ab0aee92d5d0d7a9b4906795eb8654a84d5f4e098843557e88db"
+
+
+@pytest.mark.parametrize(
+    ("harm", "expected"),
+    [
+        (
+            lambda data: (data / "SynthesisNetwork.bin").write_bytes(
+                b"\1" + (data / "SynthesisNetwork.bin").read_bytes()[1:]
+            ),
+            "another version",
+        ),
+        (
+            lambda data: (data / "SynthesisNetwork.bin").write_bytes((data / "SynthesisNetwork.bin").read_bytes() * 2),
+            "MiB",
+        ),
+        (lambda data: (data / "MappingNetwork.bin").unlink(), "MappingNetwork.bin: cannot be read"),
+        (lambda data: (data / "SynthesisNetwork.xml").unlink(), "expected a folder with"),
+    ],
+)
+def test_another_package_is_one_line_and_nothing_is_written(tmp_path, folder, capsys, harm, expected):
+    harm(folder / "data")
+    assert imported(folder, tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and expected in error and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["random-face"], "pip download --no-deps random-face==2021.7.21.1"),
+        (["random-face", "nowhere.whl"], "Apache-2.0"),
+        (["random-face", "--images", "3"], "--images: expected"),
+        (["random-face", "--judge", "nobody=x"], "--judge: expected NAME=FILE"),
+        (["ffhq.pkl", "--images", "30"], "images: expected it with random-face only"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(tmp_path, monkeypatch, capsys, arguments, expected):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(random_face, "weight_folders", list)
+    monkeypatch.setattr(random_face, "PACKAGE", "no_such_package_here")
+    assert main(["import", "prior", *arguments, "--out", "out"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and expected in error and not (tmp_path / "out").exists()
+
+
+def test_an_audit_takes_the_least_resolution_that_the_model_sees(tmp_path):
+    for resolution in (64, 128):
+        imported_folder(tmp_path, resolution)
+    eyes = (19.0, 20.0, 45.0, 20.0, 64.0)
+    assert imported_prior(tmp_path, eyes, 64)["resolution"] == 128  # of 64 pixels the frame would show 40
+    assert imported_prior(tmp_path, None, 64)["resolution"] == 64
+    assert imported_prior(tmp_path, None, 1000)["resolution"] == 128
+    assert imported_prior(tmp_path / "64", None, 64) == {"kind": "folder", "path": str(tmp_path / "64")}
+
+
+@pytest.mark.parametrize(
+    ("place", "eyes", "expected"),
+    [
+        ("nowhere", None, "a folder that `smoothsweep import prior` wrote"),
+        ("64", (19.0, 20.0, 45.0, 20.0, 64.0), "--eyes: expected none"),
+        (".", (19.0, 20.0, 45.0, 20.0, 64.5), "whole pixels"),
+        (".", (30.0, 20.0, 34.0, 20.0, 64.0), "more around the face"),
+    ],
+)
+def test_a_prior_that_an_audit_cannot_use_is_refused(tmp_path, place, eyes, expected):
+    imported_folder(tmp_path)
+    with pytest.raises(InputError, match=expected):
+        imported_prior(tmp_path / place, eyes, 64)
+
+
+def others_in(root, *more):
+    return folders(root, {f"{i}.png": encoded(pixels(900 + i)) for i in range(3)} | dict(more))
+
+
+def test_own_data_that_are_fine_exit_with_0(tmp_path, capsys):
+    own, others = regular_folders(tmp_path / "own"), others_in(tmp_path / "public")
+    assert main(["data", "check", str(own), "--public", str(others)]) == 0
+    shown = capsys.readouterr()
+    assert "classes: 2; 8 training and 2 test images" in shown.out and shown.err == ""
+
+
+def test_a_private_picture_among_the_public_ones_exits_with_2_and_its_names(tmp_path, capsys):
+    own = regular_folders(tmp_path / "own")
+    others = others_in(tmp_path / "public", ("same.bmp", encoded(pixels(12), "BMP")))
+    assert main(["data", "check", str(own), "--public", str(others)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"smoothsweep: --public {others}: expected none of the pictures")
+    assert said.endswith("got 1 of them: bob/2.png = same.bmp\n")
+
+
+def test_bits_are_said_and_taken(tmp_path, capsys):
+    """Deep pictures that use 12 bits: a fault with the largest value until `--bits` says so; `init` writes it down."""
+    values = np.arange(64, dtype=np.uint16).reshape(8, 8) * 65
+    layout = {
+        f"{who}/{i}.png": encoded(Image.fromarray(values + 9 * k + i)) for k, who in enumerate("ab") for i in range(4)
+    }
+    own = folders(tmp_path / "own", layout)
+    assert main(["data", "check", str(own)]) == 1
+    assert "4107" in capsys.readouterr().out
+    assert main(["data", "check", str(own), "--bits", "14"]) == 0
+    assert main(["init", "--data", str(own), "--out", str(tmp_path / "s.yaml"), "--bits", "14"]) == 0
+    assert load_sweep(tmp_path / "s.yaml").sweep.data.bits == 14
+
+
+def test_what_loading_would_refuse_exits_with_1(tmp_path, capsys):
+    own = regular_folders(tmp_path / "own")
+    (own / "ann" / "0.png").write_bytes(b"no picture")
+    assert main(["data", "check", str(own)]) == 1
+    assert "unreadable: ann/0.png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--public", "other", "--as", "celeba"], "--public other: expected none beside --as celeba"),
+        (["--bits", "12", "--as", "celeba"], "--bits 12: expected none beside --as celeba"),
+        (["--judge", "nobody"], "--judge: expected one of"),
+        (["--classes", "3"], "--classes 3: expected --as beside it, got none"),
+        (["--pictures", "crops"], "--pictures crops: expected --as beside it, got none"),
+        ([], "expected a Parquet file or a folder, got nothing at this path"),
+        (["--public", "nowhere"], "expected a Parquet file or a folder, got nothing at this path"),
+    ],
+)
+def test_wrong_questions_are_one_line(tmp_path, capsys, more, line):
+    own = regular_folders(tmp_path / "own") if "nowhere" in more else tmp_path / "nothing"
+    assert main(["data", "check", str(own), *more]) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+
+
+def written(capsys, out, *more):
+    assert main(["init", "--out", str(out), *map(str, more)]) == 0
+    capsys.readouterr()
+    return load_sweep(out).sweep
+
+
+def planned(capsys, out, tmp_path):
+    assert main(["plan", str(out), "--store", str(tmp_path / "store"), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def public(tmp_path):
+    return folders(tmp_path / "public", {f"{i}.png": encoded(scene(300 + i, side=40)) for i in range(30)})
+
+
+def test_sizes_and_counts_are_those_of_the_data_and_plan_takes_the_file(tmp_path, public, capsys):
+    own = folders(
+        tmp_path / "our: #people",
+        {f"{who}/{i}.png": encoded(scene(10 * who + i, side=90)) for who in range(3) for i in range(4)},
+    )
+    sweep = written(capsys, tmp_path / "own.yaml", "--data", own, "--public", public)
+    assert sweep.data.path == str(own) and sweep.public.path == str(public)
+    assert (sweep.data.size, sweep.public.size) == (32, 32), "public images have 40 pixels"
+    assert sweep.data.largest_classes is None and sweep.public.limit is None
+    assert sweep.prior.components == 15 and sweep.recipe.batch_size == 2
+    text = (tmp_path / "own.yaml").read_text()
+    assert "# Your images: 3 classes with 9 training images, 3 to 3 of each." in text
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 24
+
+
+def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
+    assert set(sweep.judges.built) == {"evaluator", "general"}
+    text = (tmp_path / "own.yaml").read_text()
+    words = text.lower().replace(
+        "kind: eigenfaces", ""
+    )  # the method's name in the literature, whatever the images show
+    assert not [word for word in ("people", "person", "face", "embedder") if word in words], text
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 24
+
+
+@pytest.mark.parametrize(
+    ("harm", "line"),
+    [
+        ("there", "expected a new file"),
+        ("folder", "expected a file in a folder that is there"),
+        ("bare", "expected --data beside it, got none"),
+        ("broken", "got 1 faults (smoothsweep data check lists them): unreadable: ann/0.png"),
+        ("shared", "got 1 of them: ann/1.png = copy.png"),
+        ("nothing", "got nothing at this path"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, public, capsys, harm, line):
+    own, out = regular_folders(tmp_path / "own"), tmp_path / ("no/own.yaml" if harm == "folder" else "own.yaml")
+    given = ["--data", own, "--public", public]
+    if harm == "there":
+        out.write_text("mine")
+    elif harm == "bare":
+        given = ["--public", public]
+    elif harm == "broken":
+        (own / "ann" / "0.png").write_bytes(b"x")
+    elif harm == "shared":
+        (public / "copy.png").write_bytes((own / "ann" / "1.png").read_bytes())
+    elif harm == "nothing":
+        given = ["--data", tmp_path / "nowhere"]
+    assert main(["init", "--out", str(out), *map(str, given)]) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+    assert out.read_text() == "mine" if harm == "there" else not out.exists()

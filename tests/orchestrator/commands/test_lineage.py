@@ -1,4 +1,4 @@
-"""`smoothsweep lineage` and `diff`: every manifest that a number stands on, and what differs down to the stage."""
+"""What `status`, `lineage`, `diff` and `run --only-judges` say of a store that a run has left."""
 
 import json
 import shutil
@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.status import status_summary
+from smoothsweep.orchestrator.planning.state import read_stage_progress
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
-from tests.recorded import recorded
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.classes import class_name
+from smoothsweep.tasks.context import TaskContext
+from tests import made_stores as made_up
+from tests.made_stores import recorded
+from tests.tiny import write_tiny
 
 
 def lineage(store, name, *more):
@@ -52,15 +60,6 @@ def test_what_is_named_leads_to_every_stage_it_was_made_of_inputs_first_and_to_n
     assert lineage(made[1], name, *more) == 0
     shown = capsys.readouterr().out
     assert all(f"\n{stage.label}: version " in shown for stage in everything) and "2023-11-14 22:13 UTC" in shown
-
-
-def test_a_file_that_was_changed_or_put_there_is_told(made, tmp_path, capsys):
-    trials, store = made
-    other = Store(root=shutil.copytree(store.root, tmp_path / "store"))
-    place = other.place(stage_of(trials[0], "target"))
-    for name, said in (("what.txt", "its checksum differs"), ("new.txt", "its manifest knows no such file")):
-        (place / name).write_text("something else")
-        assert lineage(other, place / name) == 1 and said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
@@ -128,14 +127,6 @@ def test_two_recipes_differ_in_what_was_swept_and_in_nothing_before_it(pairs, ca
         assert (numbers[key]["stage"], numbers[key]["a"], numbers[key]["b"]) == (kind, a, b)
 
 
-def test_a_trial_differs_in_nothing_from_itself(pairs, capsys):
-    trials, store = pairs
-    assert diff(store, trials[0].id, trials[0].id) == 0
-    assert capsys.readouterr().out.endswith("\nnothing differs\n")
-    found = told(capsys, store, trials[0].id, trials[0].id)
-    assert found["changes"] == [] and all(number["apart"] == 0 for number in found["numbers"])
-
-
 def test_recipes_are_compared_seed_by_seed(pairs, capsys):
     trials, store = pairs
     found = told(capsys, store, "tiny:plain training", "tiny:smoothing -0.2")
@@ -148,16 +139,6 @@ def test_recipes_are_compared_seed_by_seed(pairs, capsys):
     assert number["b"] == pytest.approx((accuracy[1] + accuracy[3]) / 2)
 
 
-def test_two_runs_in_two_stores_are_paired_and_say_code_versions_and_what_is_only_in_one(pairs, tmp_path, capsys):
-    _, store = pairs
-    _, other = recorded(tmp_path / "b", seeds=[2, 3], code="9f9f9f")
-    found = told(capsys, store, "tiny", "tiny", "--other-store", str(other.root))
-    assert found["pairs"] == 2 and len(found["only_a"]) == len(found["only_b"]) == 2
-    assert {(c["what"], c["a"], c["b"]) for c, _ in found["changes"]} == {("made by", "1a2b3c", "9f9f9f")}
-    assert diff(store, "tiny", "tiny", "--other-store", str(other.root)) == 0
-    assert "made by:\n  private images code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
-
-
 NAMES = ["tiny:{label}", "tiny:smoothing \u22120.2 \u00b7 seed 1", "tiny:smoothing -0.2, seed 1", "tiny:{id}", "{id}"]
 
 
@@ -166,3 +147,109 @@ def test_a_trial_is_found_by_every_name_that_outputs_give_it(pairs, capsys, name
     trials, store = pairs
     found = told(capsys, store, name.format(label=trials[1].label, id=trials[1].id), trials[1].id)
     assert found["pairs"] == 1 and found["changes"] == [] and trials[1].id in found["a"]
+
+
+def named_target(folder, stage, metrics):
+    (folder / "names.json").write_text(json.dumps([f"person {number}" for number in range(48)]))
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """A sweep of two recipes: of the first all is done but the attack and what follows, of the second not even the
+    training. Returns store, trials, the attack of one and the training of the other."""
+    store, loaded = Store(root=tmp_path / "store"), load_sweep(write_tiny(tmp_path))
+    trials = trials_of(loaded)
+    monkeypatch.setitem(made_up.FILES, "target", named_target)
+    made_up.write_artifacts(trials, store)
+    attack = next(stage for stage in trials[0].stages if stage.name == "attack")
+    training = next(stage for stage in trials[1].stages if stage.name == "target")
+    for stage in (attack, training):
+        store.discard(stage)
+    return store, trials, attack, training
+
+
+def leave(store, attack, training):
+    """What an attack that has inverted 9 of its classes and a training in its 31st epoch leave."""
+    with store.working(training) as work:
+        TaskContext(work=work).progress(31 / 48, "epoch 31/48")
+    with store.working(attack) as work:
+        TaskContext(work=work).progress(0.0, "class 9")
+        (work / "classes").mkdir()
+        for done in range(9):
+            (work / class_name(done)).write_bytes(b"")
+        (work / "classes" / ".000010.safetensors.half").write_bytes(b"")  # being written
+
+
+def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_path, capsys):
+    store, trials, attack, training = begun
+    assert read_stage_progress([attack, training], store) == {}, "nothing was begun"
+    leave(store, attack, training)
+    summary = status_summary("tiny", trials, store, lambda trial: (trial.label, ""))
+    told = {entry["stage"]: entry["words"] for entry in summary["begun"]}
+    assert told == {"target": "epoch 31 of 48", "attack": "9 of 48 classes"} and summary["running"] == []
+    assert main(["status", str(tmp_path / "tiny.yaml"), "--store", str(store.root)]) == 0
+    said = capsys.readouterr().out
+    assert "begun, not running:" in said and "65 %  epoch 31 of 48" in said and "19 %  9 of 48 classes" in said
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rejudge")
+    _, store = recorded(folder)
+    return folder / "tiny.yaml", store
+
+
+def rejudge(swept, *overrides, more=()):
+    sweep, store = swept
+    words = [word for override in overrides for word in ("--set", override)]
+    return main(["run", str(sweep), "--store", str(store.root), "--only-judges", *words, *more])
+
+
+def test_only_the_new_judge_and_what_it_is_made_of_would_run(swept, capsys):
+    """It is planned, and asked about: without a terminal nothing is started."""
+    other = ["judges.evaluator.epochs=1", "judges.knowledge=null"]
+    assert rejudge(swept, *other, more=["--confirm-above", "0"]) == 2
+    assert "exceed --confirm-above 0: expected --yes" in capsys.readouterr().err
+    words = [word for override in other for word in ("--set", override)]
+    assert main(["plan", str(swept[0]), "--store", str(swept[1].root), "--json", *words]) == 0
+    kinds = json.loads(capsys.readouterr().out)["by_stage"]
+    to_run = {name: row["to_run"] for name, row in kinds.items() if row["to_run"]}
+    assert to_run == {"embeddings": 1, "judge_evaluator": 2, "target": 1}, "a new evaluator"
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("judges.evaluater.epochs=1", "expected a known key, got the unknown key 'evaluater'; did you"),
+        ("recipe.epochs=3", "got none of plain training · seed 1 (attack "),
+        ("attack.steps=4", "(attack "),
+        ("seeds=[1, 5]", "seed 5 (attack "),
+        (
+            "seeds={looks: [2, 3]}",
+            "a list of seeds, of which no judge has chosen, got looks",
+        ),
+    ],
+)
+def test_what_is_no_other_judge_is_one_line_and_nothing_starts(swept, capsys, override, line):
+    assert rejudge(swept, "judges.knowledge=null", override) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert line in said[-1] and not (swept[1].root / "sweeps" / "tiny-rejudged").exists()
+
+
+def test_where_an_attack_is_missing_one_line_names_it(tmp_path, capsys):
+    trials, store = recorded(tmp_path, without=("attack",))
+    assert rejudge((tmp_path / "tiny.yaml", store), "judges.knowledge=null") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    attack = next(stage for stage in trials[0].stages if stage.name == "attack")
+    assert said.endswith(f"got none of {trials[0].label} ({attack.label}) and 1 more")
+
+
+def test_a_search_is_refused_and_a_store_that_is_not_there_is_not_made(tmp_path, capsys):
+    space, objectives = {"recipe.defense.alpha": {"low": -0.4, "high": 0.1}}, {"embedder_acc1": "min"}
+    search = {"strategy": "random", "recipes": 2, "space": space, "objectives": objectives}
+    path, store = write_tiny(tmp_path, search=search, grid={}, baseline={}), Store(root=tmp_path / "store")
+    assert rejudge((path, store), "judges.knowledge=null") == 2
+    assert "expected the store of an earlier run" in capsys.readouterr().err and not store.root.exists()
+    store.root.mkdir()
+    assert rejudge((path, store), "judges.knowledge=null") == 2
+    assert "of which no judge has chosen, got a search" in capsys.readouterr().err

@@ -13,8 +13,16 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import torch
-from foreign_classifier import learn
-from rehearsals import (
+
+from smoothsweep.core.data.images import resize, to_unit
+from smoothsweep.core.models.embedders import FaceNet
+from smoothsweep.core.models.fid_network import FidInception
+from smoothsweep.sweeps.paper_tables import printed_rows
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
+from tests.foreign_classifier import learn
+from tests.rehearsals import (
     ATTACKED,
     COUNTS,
     FACESCRUB,
@@ -30,15 +38,7 @@ from rehearsals import (
     shipped_cells,
     smoothsweep,
 )
-from study_answers import answers_file, choosing
-
-from smoothsweep.core.data.images import resize, to_unit
-from smoothsweep.core.models.embedders import FaceNet
-from smoothsweep.core.models.fid_network import FidInception
-from smoothsweep.sweeps.paper_tables import printed_rows
-from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.data import prepare_private
-from smoothsweep.tasks.files import load_images
+from tests.study_answers import answers_file, choosing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from PIL import Image
-from published_trees import celeba64_lists, put
-from rehearsals import REPOSITORY, smoothsweep
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.sweeps.load import read_yaml
+from tests.published_trees import celeba64_lists, put
+from tests.rehearsals import REPOSITORY, smoothsweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -6,7 +6,8 @@ Table 4 needs at least 50 training images of each person; Table 12 is about Imag
 import json
 
 import pytest
-from rehearsals import (
+
+from tests.rehearsals import (
     ATTACKED,
     FACESCRUB,
     LATENTS,

@@ -17,10 +17,10 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.storage import usage_of
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, write_state, write_trial_notes
-from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
+from tests.made_stores import stages_of
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def asked(store, *words):
 
 
 def keys(trials):
-    return {(stage.name, stage.fingerprint) for stage in with_ancestors([s for t in trials for s in t.stages])}
+    return {(stage.name, stage.fingerprint) for stage in stages_of(trials)}
 
 
 def names(store):
@@ -117,15 +117,6 @@ def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_an_export_holds_what_lies_in_a_linked_store_with_all_that_it_was_made_of(two, tmp_path):
-    trials, store = two
-    own = Store(root=tmp_path / "own")
-    assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
-    write_trial_notes(own, "mine", trials[:1], lambda trial: (trial.label, ""))
-    assert asked(own, "export", "mine", str(tmp_path / "copy")) == 0
-    assert names(Store(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -187,6 +178,24 @@ def artifacts(store):
     return sorted(path.parent for path in store.root.glob("*/*/manifest.json"))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody who may not write")
+def test_the_reading_commands_serve_a_reader(made, capsys):
+    trials, store = made
+    commands = (["lineage", trials[0].id], ["diff", trials[0].id, trials[1].id], ["store", "verify"])
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others
+        root = shutil.copytree(store.root, Path(name) / "store")
+        subprocess.run(["chmod", "-R", "a+rX,go-w", name], check=True)
+        told = []
+        for user in (0, 65534):  # the first has everything imported, which may lie where only root may read
+            os.seteuid(user)
+            try:
+                told.append([main([*command, "--store", str(root)]) for command in commands])
+            finally:
+                os.seteuid(0)
+            told.append(capsys.readouterr())
+    assert told[0] == told[2] == [0, 0, 0] and told[1] == told[3] and told[3].err == ""
+
+
 @pytest.mark.parametrize("where", ["a file", "a manifest"])
 def test_verify_names_what_the_disk_does_not_give_and_goes_on(where, made, capsys, monkeypatch):
     _, store = made
@@ -212,21 +221,3 @@ def test_verify_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
     name = "what.txt" if where == "a file" else "manifest.json"
     assert f"{bad.parent.name} {bad.name[:8]}: {bad / name}: Input/output error\n" in said
     assert f"{whole - 1} artifacts" in said
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody who may not write")
-def test_the_reading_commands_serve_a_reader(made, capsys):
-    trials, store = made
-    commands = (["lineage", trials[0].id], ["diff", trials[0].id, trials[1].id], ["store", "verify"])
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others
-        root = shutil.copytree(store.root, Path(name) / "store")
-        subprocess.run(["chmod", "-R", "a+rX,go-w", name], check=True)
-        told = []
-        for user in (0, 65534):  # the first has everything imported, which may lie where only root may read
-            os.seteuid(user)
-            try:
-                told.append([main([*command, "--store", str(root)]) for command in commands])
-            finally:
-                os.seteuid(0)
-            told.append(capsys.readouterr())
-    assert told[0] == told[2] == [0, 0, 0] and told[1] == told[3] and told[3].err == ""

@@ -5,13 +5,13 @@ import re
 import shutil
 
 import pytest
-from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.study import attentive, least_checks, published_preferences
+from smoothsweep.orchestrator.commands.study import published_preferences
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
+from tests.study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
 
 BUILD = ("--seed", "7")
 
@@ -123,16 +123,6 @@ def test_what_cannot_be_asked_is_refused(made, tmp_path, capsys, options, expect
     sweep, store = made
     line = refused(capsys, "study", "build", sweep, "--store", store, "--out", tmp_path / "out", *options)
     assert expected in line and not (tmp_path / "out").exists()
-
-
-def test_another_study_is_not_written_over(made, built, tmp_path, capsys):
-    sweep, store = made
-    shutil.copytree(built[0], tmp_path / "there")
-    there = ("study", "build", sweep, "--store", store, "--out", tmp_path / "there")
-    before = (tmp_path / "there" / "study.html").read_bytes()
-    assert "expected no other study here" in refused(capsys, *there, "--seed", 8)
-    assert (tmp_path / "there" / "study.html").read_bytes() == before
-    assert main([str(one) for one in (*there, *BUILD)]) == 0, "the same study again changes nothing"
 
 
 @pytest.fixture
@@ -248,11 +238,3 @@ def test_the_papers_shares_stand_beside_the_same_three_recipes_alone(repository,
     assert published_preferences(loaded, three[::-1]) == theirs[::-1]
     assert published_preferences(loaded, [plain, *three]) == (None,) * 4
     assert published_preferences(loaded, [positive, *three[1:]]) == (None,) * 3
-
-
-@pytest.mark.parametrize("options, least", [(2, 5), (3, 8), (6, 17)])
-def test_the_fewest_checks_that_a_guess_passes_in_one_of_twenty(options, least):
-    """Closed form: (1 - 1 / options) ** checks <= 0.05; one failure more needs more checks."""
-    assert least_checks(options) == least
-    assert attentive(least, 0, options) and not attentive(least - 1, 0, options) and not attentive(least, 1, options)
-    assert not attentive(0, 0, options)

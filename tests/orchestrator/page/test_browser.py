@@ -1,21 +1,24 @@
-"""Pages in a real browser: a report opens from disk, asks for nothing, and does what it seems to offer; of an audit no
-word is cut in two."""
+"""Pages in a real browser: they open from disk, ask for nothing, and do what they seem to offer."""
 
+import json
+import time
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from chromium import browsing, find_chromium
-from made_searches import halving
 
+from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.pages import audit_page
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.result.audit import read_audit
 from smoothsweep.orchestrator.result.data import StageLink
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
+from tests.chromium import browsing, find_chromium
+from tests.made_searches import halving
 from tests.orchestrator.result.test_audit import data
+from tests.study_answers import made_sweep
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"
@@ -85,17 +88,6 @@ def test_hovering_over_a_point_names_its_recipe_with_its_numbers(tab):
     assert box[0] >= 0 and box[1] >= 0 and box[2] <= 1280
 
 
-def test_the_keyboard_reaches_points_too_and_escape_puts_the_words_away(tab):
-    tab.run(f"document.querySelectorAll('{POINT}')[1].focus()")
-    recipe = tab.run("document.activeElement.getAttribute('data-recipe')")
-    assert tab.run("document.querySelector('#tip').textContent").startswith(recipe)
-    tab.press("Tab", 9)
-    following = tab.run("document.activeElement.getAttribute('data-recipe')")
-    assert following != recipe and tab.run("document.querySelector('#tip').textContent").startswith(following)
-    tab.press("Escape", 27)
-    assert tab.run("document.querySelector('#tip').className") == ""
-
-
 def test_a_point_leads_to_its_row_and_the_row_to_its_manifests(tab):
     tab.run(f"document.querySelector('{POINT}').focus()")
     recipe = tab.run("document.activeElement.getAttribute('data-recipe')")
@@ -129,19 +121,6 @@ def test_tables_sort_by_their_numbers_and_back(tab):
     assert column(0) == before
 
 
-def test_the_filter_leaves_the_recipes_that_fit(tab):
-    rows = "[...document.querySelectorAll('.results tbody tr[data-recipe]')]"
-    everything = tab.run(f"{rows}.length")
-    tab.run("document.querySelector('.filter input').focus()")
-    tab.call("Input.insertText", text="mixup -0.05")
-    shown = tab.run(f"{rows}.filter(r => r.offsetHeight > 0).map(r => r.dataset.recipe)")
-    assert shown and all("mixup" in name and "\u22120.05" in name for name in shown) and len(shown) < everything
-    assert tab.run("document.querySelector('.filter span').textContent") == f"{len(shown)} of {everything}"
-    box = "document.querySelector('.filter input')"
-    tab.run(f"{box}.value = ''; {box}.dispatchEvent(new Event('input'))")
-    assert tab.run(f"{rows}.filter(r => r.offsetHeight > 0).length") == everything
-
-
 def test_headings_are_in_order_and_everything_drawn_has_words(tab):
     levels = tab.run("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.localName[1])")
     assert levels[0] == 1 and levels.count(1) == 1
@@ -150,31 +129,6 @@ def test_headings_are_in_order_and_everything_drawn_has_words(tab):
     assert tab.run(bare) == 0
     assert tab.run("[...document.images].filter(i => !i.alt).length") == 0
     assert tab.run("[...document.querySelectorAll('[tabindex]')].filter(n => n.tabIndex > 0).length") == 0
-
-
-def test_it_prints_its_sections_unfolded(tab):
-    headings = tab.run("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-    printed = tab.pdf()
-    assert printed.startswith(b"%PDF") and 4 <= printed.count(b"/Type /Page\n") <= 60
-    outline = [title for title in headings if f"/Title ({title})".encode() in printed]
-    assert outline == headings
-    tab.call("Emulation.setEmulatedMedia", media="print")
-    inside = "[...document.querySelectorAll('details.prints > :not(summary):not(.filter)')]"
-    assert tab.run(f"{inside}.filter(n => !n.checkVisibility()).length") == 0
-    assert tab.run("document.querySelector('.filter').offsetHeight") == 0
-    tab.call("Emulation.setEmulatedMedia", media="")
-
-
-def test_the_drawings_speak_without_the_script(report, tab):
-    tab.call("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        tab.open(report.as_uri())
-        assert tab.run("document.querySelector('#tip')") is None
-        recipe = tab.run(f"document.querySelector('{POINT}').getAttribute('data-recipe')")
-        assert tab.run(f"document.querySelector('{POINT} > title').textContent").startswith(recipe)
-    finally:
-        tab.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert tab.complaints() == []
 
 
 NAMES = ["Konstantin_Schwarzenberger", "Ann_Featherstonehaugh", "Bob", "Maria_de_la_Concepcion"]
@@ -221,3 +175,79 @@ def test_no_word_is_cut_in_two_and_nothing_is_wider_than_the_window(audit_tab, w
     audit_tab.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert audit_tab.run(CUT) == [] and audit_tab.run("document.documentElement.scrollWidth") <= width
     assert "--seeds 3" in audit_tab.run("document.querySelector('#details').textContent"), "a flag with its number"
+
+
+AT = "[...document.querySelectorAll('.question')].findIndex(q => !q.hidden)"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    sweep, store = made_sweep(folder)
+    command = ["study", "build", str(sweep), "--store", str(store), "--out", str(folder)]
+    assert main([*command, "--people", "2", "--seed", "3"]) == 0
+    return folder
+
+
+@pytest.fixture
+def tab_of_study(study, tmp_path):
+    """A browser that has never seen the page; it saves into tmp_path."""
+    with browsing(find_chromium(), tmp_path / "profile") as tab_of_study:
+        tab_of_study.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path / "saved"))
+        tab_of_study.resize(1000)
+        tab_of_study.open((study / "study.html").as_uri())
+        yield tab_of_study
+        assert tab_of_study.complaints() == []
+
+
+def saved(folder, count=1):
+    for _ in range(200):
+        found = sorted((folder / "saved").glob("*.json"))
+        if len(found) == count:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("nothing was saved")
+
+
+def key_press(tab_of_study, character):
+    for kind in ("keyDown", "keyUp"):
+        tab_of_study.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=character,
+            text=character if kind == "keyDown" else "",
+            windowsVirtualKeyCode=ord(character),
+        )
+
+
+def enter(tab_of_study):
+    tab_of_study.call(
+        "Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13
+    )
+    tab_of_study.call("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter", windowsVirtualKeyCode=13)
+
+
+def test_by_keys_alone_from_the_first_screen_to_a_file_that_can_be_read(study, tab_of_study, tmp_path, capsys):
+    tab_of_study.run("document.querySelector('#name').focus()")
+    tab_of_study.call("Input.insertText", text="Zoë 1")
+    enter(tab_of_study)
+    questions = tab_of_study.run("document.querySelectorAll('.question').length")
+    wanted = [(number % 4) for number in range(questions)]
+    for number, digit in enumerate(wanted):
+        assert tab_of_study.run(AT) == number
+        enter(tab_of_study)
+        assert tab_of_study.run(AT) == number, "no question is passed over by accident"
+        key_press(tab_of_study, str(digit))
+        enter(tab_of_study)
+    assert not tab_of_study.run("document.querySelector('#end').hidden")
+    tab_of_study.click("#end .save")
+    (file,) = saved(tmp_path)
+    assert file.name.startswith("answers-Zo-1-")
+    content = json.loads(file.read_text())
+    assert content["annotator"]["name"] == "Zoë 1"
+    assert content["answers"] == [None if digit == 0 else digit - 1 for digit in wanted]
+    assert main(["study", "read", str(file), "--study", str(study / "study.json")]) == 0
+    assert "Zoë 1" in capsys.readouterr().out
+    assert {url.split("#")[0] for url in tab_of_study.requests() if not url.startswith(("data:", "blob:"))} == {
+        (study / "study.html").as_uri()
+    }

@@ -1,25 +1,34 @@
-"""The figures of a report, as they are drawn."""
+"""The figures and pictures of a report, as they are drawn."""
 
+import base64
+import io
 import re
 import xml.etree.ElementTree as ElementTree
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
-from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.page.figures import charts
-from smoothsweep.orchestrator.page.figures.accuracy_leak import plot, title_lines
-from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels, assign, fold, text_width
+from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
+from smoothsweep.orchestrator.page.figures.canvas import Canvas, Labels
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.result.data import FeatureView, Importance
+from smoothsweep.orchestrator.page.pictures import comparison_sheet, data_uri
+from smoothsweep.orchestrator.page.render import faces, part
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.result.data import ContactSheet, Importance, SheetRow, Tile
 from smoothsweep.orchestrator.result.summary import summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep
 from tests.made_searches import view
+from tests.orchestrator.result.test_standing import queries  # noqa: F401
+from tests.study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
@@ -102,32 +111,6 @@ def test_the_panels_show_every_measured_cell_with_its_seeds_where_the_numbers_sa
     assert {(point.x, point.y) for point in panels[0].dots} <= marks
 
 
-def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
-    figures = figures_of(make_data())
-    overview = figures.drawn["overview.png"]
-    assert figures.drawn["overview.png"] is overview and set(figures.files()) >= set(figures.drawn)
-    assert all(drawn(canvas) for canvas in figures.files().values() if canvas)
-    (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
-    assert "strongest attack" in plotted.get_title("left")
-    (sheet,) = [axes for axes in overview.figure.axes if axes.images]
-    assert overview.width == 860 and sheet.get_position().x1 <= plotted.get_position().x0
-
-
-def test_a_name_is_folded_between_its_words():
-    assert fold("smoothing\u00a0\u22120.2", 90, text_width, 3) == ["smoothing", "\u22120.2"]
-    assert fold("", 100, text_width, 2) == [] and fold(50 * "w", 30, text_width, 1) == ["w\u2026"]
-
-
-@pytest.mark.parametrize("width", [460, 530, 560])
-@given(attack=st.lists(st.text("aeimrstw,0.", min_size=1, max_size=12), max_size=20).map(" ".join))
-@example(attack="sampling target alpha 0, selection target alpha 0")
-@example(attack=60 * " w")
-def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, attack):
-    lines = title_lines(f"Leak: independent judge \u00b7 {attack}", width)
-    assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
-    assert max(text_width(line, 11) for line in lines) <= width - 110
-
-
 def test_no_name_as_it_is_drawn_lies_on_a_curve_another_name_or_a_dot(defense_data):
     figures = figures_of(defense_data(only=("label_smoothing", "mid", "skip_removal")))
     (group,), panels = figures.result.facts["settings"], figures.panels
@@ -159,49 +142,98 @@ def test_no_coordinate_is_lost_and_figures_without_data_are_left_out(make_data):
     assert [name for name, canvas in figures.files().items() if canvas] == [] and figures.frontier() is None
 
 
-def test_exposure_draws_each_class_once_and_counts_the_recognised(summary, result):
-    canvas = charts.exposure(result, assign(result))
-    assert len(titles(canvas)) == 8 * 20
-    row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
-    classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
-    exposed = exposures(np.stack(classes))
-    assert f"{int((exposed.rate > 0.5).sum())} of 20" in canvas.svg()
-    surest = int(exposed.among_top.argmax())
-    shown = [title for title in titles(canvas) if title.startswith(f"{classes[0].index[surest]}:")]
-    assert len(shown) == 8 and all("among the five most exposed: " in title and "[" in title for title in shown)
-    assert any(f"{100 * exposed.among_top[surest]:.0f}\u00a0%" in title for title in shown)
+CLASSES = ("Ada", "Bo", "Cy")
 
 
-def test_curves_name_their_recipes(make_data, result):
-    data, colours = make_data(), assign(result)
-    canvas = charts.alpha_curves(data.histories, colours, NAMES)
-    assert set(titles(canvas)) == set(NAMES) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
-    lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
-    assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in NAMES}
-    assert len(titles(charts.training_curves(data.histories, colours, NAMES))) == 9
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The trials of three recipes under one seed, and a store whose pictures say by their colours what they are."""
+    sweep, store = made_sweep(tmp_path_factory.mktemp("sheets"), seeds=[1])
+    return trials_of(load_sweep(Path(sweep))), Store(root=store)
 
 
-def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(result):
-    def rows(mean):
-        steps = [
-            (loss, quantity, step, mean, mean - 0.1, mean + 0.1)
-            for loss in ("poincare", "cross_entropy")
-            for quantity in ("cosine", "zero", "saturated")
-            for step in range(6)
-        ]
-        frame = pd.DataFrame(steps, columns=["loss", "quantity", "step", "mean", "low", "high"])
-        first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
-        return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
+def colour(tile):
+    return tuple(int(value) for value in tile.pixels.reshape(-1, 3).mean(0))
 
-    colours = assign(result)
-    canvas = charts.gradient_curves({name: rows(0.3 * n) for n, name in enumerate(NAMES[1:])}, colours)
-    above = canvas.figure.axes[0]
-    lines = [line for line in above.lines if len(line.get_xdata()) == 5]
-    assert [line.get_color() for line in lines] == [colours.of(name) for name in NAMES[1:]]
-    assert list(lines[1].get_xdata()) == [2, 3, 4, 5, 6] and set(lines[1].get_ydata()) == {0.3}
-    assert len(above.collections) == 2  # a band each
-    assert set(NAMES[1:]) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
-    assert "nan" not in canvas.svg().lower() and charts.gradient_curves({}, colours) is None
+
+def test_rows_are_people_columns_recipes_and_the_attack_itself_ranks(made, tmp_path):
+    """The paper's Figures 9 to 11: a training image, then what each recipe's attack ranks first."""
+    trials, store = made
+    other = trials_of(load_sweep(made_sweep(tmp_path, grid={"recipe.defense.alpha": [-0.2]}, seeds=[9])[0]))
+    sheet = comparison_sheet([*trials, *other], [*map(str, ALPHAS), "d"], store, title="t")
+    people = [round(place * (PEOPLE - 1) / 5) for place in range(6)]
+    assert [row.name for row in sheet.rows] == [f"Person <b>{label}</b>" for label in people]
+    for label, row in zip(people, sheet.rows, strict=True):
+        green = label * 16 + 8
+        assert colour(row.real) == (REAL_RED, green, 0), "the first training image of the person"
+        assert [colour(tile) for tile in row.reconstructions[:3]] == [(red_of(alpha), green, 0) for alpha in ALPHAS]
+        assert row.reconstructions[3] is None, "a recipe without pictures leaves its place empty"
+    assert comparison_sheet(other, ["d"], store, title="t") is None
+
+
+def flat(value, size=8, recognised=None):
+    return Tile(pixels=np.full((size, size, 3), value, np.uint8), recognised=recognised)
+
+
+def test_pictures_survive_the_uri_and_large_ones_are_stored_small(make_data):
+    def decoded(uri):
+        head, body = uri.split(",", 1)
+        assert head == "data:image/png;base64"
+        return np.asarray(Image.open(io.BytesIO(base64.b64decode(body))))
+
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    assert np.array_equal(decoded(data_uri(image)), image)
+    row = SheetRow(name="a", real=flat(0, size=300), reconstructions=())
+    data = make_data(sheets=(ContactSheet(title="T", columns=(), rows=(row,)),))
+    table = part("sheets", data, result_of(data, summarise(data)))
+    assert decoded(table.split('src="')[1].split('"')[0]).shape == (128, 128, 3)
+
+
+def sheet_of(attack, recipes, first):
+    """Pixels tell which picture it is: the class in the ones, the recipe in the tens, the attack by `first`."""
+    rows = [
+        SheetRow(
+            name=name,
+            real=flat(200 + row),
+            reconstructions=tuple(
+                flat(first + 10 * column + row, recognised=row == 1) for column in range(len(recipes))
+            ),
+        )
+        for row, name in enumerate(CLASSES)
+    ]
+    return ContactSheet(title=attack, columns=tuple(recipes), rows=tuple(rows), judge="the judge")
+
+
+@pytest.fixture(scope="module")
+def sheets(summary):
+    """Of two attacks; the second works best against every recipe."""
+    return tuple(sheet_of(attack, summary.recipes, 100 * at) for at, attack in enumerate(summary.attacks))
+
+
+def numbers(group):
+    return [int(one.pixels[0, 0, 0]) for one in group["tiles"]]
+
+
+def test_the_page_has_training_images_then_the_baseline_the_least_and_the_most(summary, result, sheets, make_data):
+    """Each of them under the attack that works best against it: the second, whose pictures begin at 100."""
+    real, *groups = faces(result, sheets)
+    assert real["recipe"] is None and numbers(real) == [200, 201, 202] and real["classes"] == list(CLASSES)
+    measured = {one: summary.frame.loc[row, "embedder_acc1"] for one, row in summary.worst("embedder_acc1").items()}
+    assert {role: group["recipe"] for group in groups for role in group["roles"]} == {
+        "baseline": summary.baseline_recipe,
+        "lowest leak": min(measured, key=measured.get),
+        "highest leak": max(measured, key=measured.get),
+    }
+    for group in groups:
+        column = summary.recipes.index(group["recipe"])
+        assert group["attack"] == summary.attacks[1] and numbers(group) == [100 + 10 * column + row for row in range(3)]
+        assert [one.recognised for one in group["tiles"]] == [False, True, False] and group["judge"] == "the judge"
+    assert len({group["recipe"] for group in groups}) == len(groups)
+    first = part("first", make_data(sheets=sheets), result)
+    shown = first[first.index('<section id="faces">') : first.index('<section id="limits">')]
+    assert shown.count("<img ") == len(CLASSES) * (1 + len(groups))
+    assert shown.count('class="tile recognised"') == len(groups)
+    assert "Ada, training image" in shown and "matched by the the judge" in shown
 
 
 def test_the_importance_of_parameters_is_a_bar_each():
@@ -209,32 +241,3 @@ def test_the_importance_of_parameters_is_a_bar_each():
     bars = drawn(charts.importance(view(importances=shares)))
     assert {"75 %", "25 %", "alpha", "kind"} <= {text.text for text in bars.iter(f"{SVG}text")}
     assert charts.importance(view()) is None
-
-
-def a_view(seed, points=60, spread=1.0):
-    rng = np.random.default_rng(seed)
-    label = np.arange(points) % 6
-    places = 8 * np.stack([np.cos(label), np.sin(label)], 1) + spread * rng.normal(size=(points, 2))
-    distances = {
-        name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
-        for name, centre in zip(charts.KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)
-    }
-    mapped = {f"{way}_{axis}": places[:, place] for way in ("tsne", "pca") for place, axis in enumerate("xy")}
-    labelled = {"row": np.arange(points), "class": label}
-    return FeatureView(points=pd.DataFrame(labelled | mapped), distances=pd.DataFrame(distances | {"class": label}))
-
-
-def test_every_recipe_has_its_feature_maps_its_distributions_and_their_medians(make_data):
-    data = make_data(features={name: a_view(seed, spread=1 + seed) for seed, name in enumerate(NAMES)}, sheets=())
-    figures = figures_of(data)
-    maps, violins = figures.drawn["features-maps.png"].figure.axes, figures.drawn["features-distances.png"].figure.axes
-    assert len(maps) == 2 * len(NAMES) and len(violins) == len(NAMES)
-    for place, one in enumerate(data.features.values()):
-        assert len(maps[2 * place].collections[0].get_offsets()) == len(one.points)
-        words = [text.get_text() for text in violins[place].texts]
-        assert words == [*(f"{one.distances[name].median():.2f}" for name in charts.KINDS), NAMES[place]]
-    many = charts.feature_maps({"a": a_view(0, points=5000)}, assign(figures.result)).svg()
-    assert many.count("<image ") == 2 and len(many) < 400_000, "one picture each, however many points"
-    page = part("features", data, figures.result)
-    assert page.count("<figure>") == 2 and "t-SNE" in page
-    assert part("features", make_data(sheets=()), figures.result) == ""

@@ -1,9 +1,8 @@
-"""Plans: what would run, in which order, what of it is reused, what it would cost; whether a driver is at work."""
+"""Plans: what would run, what of it is reused, what it would cost and can tell; whether a driver is at work."""
 
 import json
 import math
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,17 +10,19 @@ import time
 
 import numpy as np
 import pytest
-from tiny import tiny_sweep, write_tiny
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.core.metrics.power import QUICKSTART, Design, components_of, planned
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 from smoothsweep.orchestrator.commands.plan import expectation, plan_text
 from smoothsweep.orchestrator.planning.costs import MACHINE, READ_AT_MOST, History, reference_s
-from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary, refuse_unfit
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_unfit
+from smoothsweep.orchestrator.planning.power import measured, size_of
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_state, write_state
-from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, run_trial, stages_to_start_early, trials_of
+from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, stages_to_start_early, trials_of
 from smoothsweep.orchestrator.search.agenda import forecast_of
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
@@ -29,37 +30,27 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.expand import Cell, expand
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
 from smoothsweep.sweeps.schema import InversionSweep, Resources
+from tests.labelled_files import encoded, folders, scene
+from tests.made_stores import commit, finish, stages_of
+from tests.tiny import tiny_sweep, write_tiny
 
 
 def pretend(store, stage, seconds, device="cpu"):
-    inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in stage.inputs.items()}
-    manifest = {**stage.identity(), "inputs": inputs, "metrics": {}, "seconds": seconds, "device": device}
-    store.commit(stage, store.draft(stage), manifest)
-
-
-def everything_of(trials):
-    return with_ancestors([stage for trial in trials for stage in trial.stages])
-
-
-def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(tmp_path, capsys):
-    path = write_tiny(tmp_path, prior={"kind": "shipped"}, public=None)
-    arguments = ["plan", str(path), "--store", str(tmp_path / "store"), "--set", "attack.pool.crop=800"]
-    assert main(arguments) == 2
-    assert "attack.pool.crop: expected at most the prior's 64 pixels, got 800" in capsys.readouterr().err
+    commit(store, stage, seconds=seconds, device=device)
 
 
 @pytest.fixture
-def measured(tmp_path):
+def hour_each(tmp_path):
     """A store in which every stage of the first trial took an hour, and a plan of two trials more."""
     store = Store(root=tmp_path / "store")
     trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
-    for stage in everything_of(trials[:1]):
+    for stage in stages_of(trials[:1]):
         pretend(store, stage, 3600.0)
     return store, trials
 
 
-def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured):
-    store, trials = measured
+def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(hour_each):
+    store, trials = hour_each
     pretend(store, trials[1].stages[1], 7200.0)  # the target of the second cell: one hour to two hours from now on
     summary = plan_summary(make_plan(trials[:3], store), price=2.5)
     reused, target = summary["reused"], summary["by_stage"]["target"]
@@ -82,39 +73,6 @@ def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured
     hours, dollars = expectation(summary)
     assert "measured on cpu" in hours and "between" in hours and "at $2.50 per device-hour" in dollars
     assert "would cost" in plan_text(summary)
-
-
-def test_what_is_gone_is_told_where_it_is_not_needed_and_what_is_damaged_is_to_be_made_again(tmp_path):
-    store = Store(root=tmp_path / "store")
-    trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
-    for stage in everything_of(trials):
-        pretend(store, stage, 1.0)
-    whole = plan_summary(make_plan(trials, store), price=3.0)
-    assert "needed" not in plan_text(whole).splitlines()[0]
-    assert whole["device_hours"] == 0 and whole["dollars"] == 0
-    assert expectation(whole) == ["expected device time: none, every stage is in the store"]
-    by_name = {stage.name: stage for stage in everything_of(trials)}
-    shutil.rmtree(store.place(by_name["candidates"]))
-    summary = plan_summary(make_plan(trials, store))
-    head = f"{whole['stages'] - 1} in the store, 0 to run, 1 neither there nor needed"
-    assert head in plan_text(summary).splitlines()[0]
-    (store.place(by_name["loot"]) / "manifest.json").write_text("{")  # damaged: listed, but to be made again
-    plan = make_plan(trials, store)
-    assert by_name["loot"].fingerprint in store.finished("loot") and not plan.is_complete(trials[0])
-    assert [stage.name for stage in plan.missing] == ["loot"]
-
-
-def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_whole_one(tmp_path):
-    store = Store(root=tmp_path / "store")
-    shares = ["resources.gpus_per_task=0.25", "resources.gpus_per_training=2"]
-    trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
-    for stage in everything_of(trials[:1]):
-        pretend(store, stage, 3600.0, device="cuda")
-    by_stage = plan_summary(make_plan(trials, store))["by_stage"]
-    assert by_stage["attack"]["device_hours"] == 0.25 and by_stage["target"]["device_hours"] == 2
-    assert by_stage["data"]["reused"]["device_hours"] == 1
-    spread = Stage(name="target", config={"workers": 4})
-    assert devices_held(trials[0].settings, History())(spread) == 4
 
 
 TRAINING, ATTACK = Stage(name="target", config={"workers": 1}), Stage(name="attack", config={})
@@ -160,24 +118,9 @@ def test_what_can_never_be_done_is_one_line(cluster, resources, stages, words):
     assert "\n" not in str(caught.value)
 
 
-TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 2})
-
-
-def test_a_forecast_is_the_mean_between_the_least_and_the_most_and_else_what_its_kind_took():
-    history, other = History(), Stage(name="target", config={"architecture": "resnet_small", "epochs": 77})
-    assert history.usual("target") is None
-    for seconds in (4.0, 1.0, 7.0):
-        history.add_stage(TARGET, seconds)
-    assert history.expected(TARGET) == (4.0, 1.0, 7.0) and history.expected(other) is None
-    attack = Stage(name="attack", config={"kind": "ppa", "classes": "all"})
-    assert history.total([TARGET, attack], lambda stage: 2.0) == (8.0, 2.0, 14.0, 0.0, 1)
-    assert history.total([TARGET, TARGET]) == (8.0, 2.0, 14.0, 0.0, 0)
-    assert history.usual("target") == 4.0 and history.usual("attack") is None
-
-
 def known_cost(store, sweep, change, name):
     trial = trials_of(load_sweep(sweep, [change]))[0]
-    stage = next(s for s in everything_of([trial]) if s.name == name)
+    stage = next(s for s in stages_of([trial]) if s.name == name)
     return History(store).expected(stage)
 
 
@@ -198,19 +141,10 @@ def known_cost(store, sweep, change, name):
 def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
     changes = {"classes": [0, 1, 2, 3], "grid": {}, "baseline": {}}
     sweep, store = write_tiny(tmp_path, **changes), Store(root=tmp_path / "store")
-    for stage in everything_of(trials_of(load_sweep(sweep))):
+    for stage in stages_of(trials_of(load_sweep(sweep))):
         pretend(store, stage, 7.0)
     assert known_cost(store, sweep, alike, name) == (7.0, 7.0, 7.0)
     assert known_cost(store, sweep, other, name) is None
-
-
-def test_measurements_outlive_their_inputs(tmp_path):
-    """Inputs of finished stages may be deleted; what reading them cost is still known."""
-    store = Store(root=tmp_path / "store")
-    trials = trials_of(load_sweep(write_tiny(tmp_path)))
-    pretend(store, trials[0].stages[2], 9.0)
-    row = plan_summary(make_plan(trials, store))["by_stage"]["attack"]
-    assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
 
 
 def test_damaged_and_unfinished_manifests_are_measurements_less_and_the_newest_are_read(tmp_path):
@@ -226,7 +160,7 @@ def test_damaged_and_unfinished_manifests_are_measurements_less_and_the_newest_a
     assert History(store).expected(stage)[2] == READ_AT_MOST
 
 
-def stages_of(loaded):
+def by_kind(loaded):
     """Kind -> a stage of it: of the first trial its own, the target that is attacked for one."""
     first = trials_of(loaded)[0]
     return {stage.name: stage for stage in (*with_ancestors(first.stages), *first.stages)}
@@ -265,32 +199,9 @@ def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
 )
 def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
     path = write_tiny(tmp_path, grid={}, baseline={})
-    before = stages_of(load_sweep(path))[kind]
-    after = stages_of(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))[kind]
+    before = by_kind(load_sweep(path))[kind]
+    after = by_kind(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))[kind]
     assert reference_s(after) == pytest.approx(times * reference_s(before))
-
-
-def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stages_are_unknown(tmp_path, capsys):
-    """Of four targets one has a defense that nobody has measured: the three others are told."""
-    defenses = [{"kind": "label_smoothing", "alpha": alpha} for alpha in (0.0, 0.1, -0.2)] + [{"kind": "at_at"}]
-    path = write_tiny(
-        tmp_path, grid={"recipe.defense": defenses}, baseline={}, seeds=[1], judges={"embedder": {"name": "synthetic"}}
-    )
-    loaded = load_sweep(path)
-    store = Store(root=tmp_path / "store")
-    plan = make_plan(trials_of(loaded), store)
-    known = [reference_s(stage) for stage in plan.stages if reference_s(stage) is not None]
-    unknown = len(plan.stages) - len(known)
-    summary = plan_summary(plan)
-    assert summary["device_hours"] is None and 0 < unknown == summary["stages_of_unknown_cost"]
-    assert summary["rated_device_hours"] == pytest.approx(sum(known) / 3600)
-    assert summary["by_stage"]["target"]["stages_of_unknown_cost"] == 1
-    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 0
-    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("expected device time: ")]
-    stages = "1 stage" if unknown == 1 else f"{unknown} stages"
-    assert said.endswith(f"from another machine ({MACHINE}) + unknown ({stages} never measured)")
-    assert main(["run", str(path), "--store", str(tmp_path / "store")]) == 2
-    assert f"the cost of {stages} is unknown: expected --yes" in capsys.readouterr().err
 
 
 def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
@@ -303,81 +214,37 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
     whole = told[2.0]
     assert whole["device_hours"] == whole["search"]["device_hours"] == whole["rated_device_hours"]
     quickstart = load_sweep(shipped_sweeps()["quickstart"])
-    training = reference_s(stages_of(quickstart)["target"])  # the same network, people and epochs
+    training = reference_s(by_kind(quickstart)["target"])  # the same network, people and epochs
     assert 24 * 2 * training < 3600 * whole["device_hours"] < 2 * 24 * 2 * training
     assert told[0.25]["device_hours"] == 0.25
 
 
-def planned(capsys, tmp_path, sweep, *more):
+def plan_said(capsys, tmp_path, sweep, *more):
     assert main(["plan", sweep, "--store", str(tmp_path / "store"), *more]) == 0
     return capsys.readouterr().out
 
 
 def test_table_1_says_gpu_hours_before_anything_is_there(capsys, tmp_path):
     """530 people, 200 candidates each, under five recipes and three seeds, at 14 h for 25,000."""
-    text = planned(capsys, tmp_path, "table1_facescrub")
+    text = plan_said(capsys, tmp_path, "table1_facescrub")
     line = "attacks: 15 x about 60 A100-hours (106,000 latents of 50 steps each): about 900 GPU-hours, 9 days on four"
     assert line in text.splitlines() and "$" not in text
     assert "the authors' issue tracker, see docs/cluster.md" in text
     assert "counts of facescrub are from its card: 530 identities (the paper, Sec. 4.1)" in text
     assert "prior.path: nothing at " in text and "data.path: nothing at " in text
     assert not (tmp_path / "store").exists()
-    found = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--price", "2"))["stated_cost"]
+    found = json.loads(plan_said(capsys, tmp_path, "table1_facescrub", "--json", "--price", "2"))["stated_cost"]
     assert found["gpu_hours"] == pytest.approx(5 * 3 * 530 * 200 * 14 / 25000)
     assert found["dollars"] == pytest.approx(2 * found["gpu_hours"])
-    less = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--set", "classes=[0,1,2,3,4]"))
+    less = json.loads(plan_said(capsys, tmp_path, "table1_facescrub", "--json", "--set", "classes=[0,1,2,3,4]"))
     assert less["stated_cost"]["gpu_hours"] == pytest.approx(found["gpu_hours"] / 106) and "dollars" not in less
-    smaller = json.loads(planned(capsys, tmp_path, "table1_facescrub", "--json", "--set", "attack.pool.crop=400"))
+    smaller = json.loads(plan_said(capsys, tmp_path, "table1_facescrub", "--json", "--set", "attack.pool.crop=400"))
     assert smaller["stated_cost"] is None, "a smaller prior has no stated hours"
 
 
 def trial(axes=(), phase="sweep", seed=3, settings=None, **changes):
     made = settings or InversionSweep.model_validate(tiny_sweep(grid={}, baseline={}, **changes))
     return Trial(cell=Cell(axes=dict(axes), settings=made, is_baseline=False), seed=seed, phase=phase)
-
-
-@pytest.mark.parametrize(
-    ("given", "label"),
-    [
-        ({}, "seed 3"),
-        ({"axes": {"alpha": -0.2, "loss": "poincare"}}, "alpha -0.2 · loss poincare · seed 3"),
-        ({"axes": {"alpha": 0.0, "schedule": None}}, "alpha 0.0 · seed 3"),
-        ({"phase": "proxy"}, "seed 3 · proxy"),
-        ({"axes": {"alpha": 0.1}, "phase": "reaudit"}, "alpha 0.1 · seed 3 · reaudit"),
-    ],
-)
-def test_a_label_has_the_axes_that_are_set_the_seed_and_an_unusual_phase(given, label):
-    assert trial(**given).label == label
-
-
-def test_whole_attacks_recipes_and_defenses_are_said_in_their_own_words(tmp_path):
-    grid = {
-        "recipe.defense": [{"kind": "label_smoothing", "alpha": -0.2}, {"kind": "dropout", "p": 0.3}],
-        "attack": [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}],
-    }
-    cells = expand(load_sweep(write_tiny(tmp_path, grid=grid, baseline={})))
-    labels = [Trial(cell=cell, seed=1).label for cell in cells]
-    assert labels[1] == "smoothing\u00a0\u22120.2 · random latents · seed 1"
-    assert labels[2] == f"dropout\u00a00.3 · {cells[2].settings.attack.words} · seed 1" and len(labels) == 4
-
-
-def verified():
-    """The tiny sweep's judges, with verification and the prior's reach beside the embedder."""
-    judges = tiny_sweep()["judges"]
-    return {**judges, "embedder": {**judges["embedder"], "verify": None}}
-
-
-def test_stages_run_in_the_order_in_which_they_are_needed():
-    ran = []
-    asked = trial(judges=verified())
-    run_trial(asked, ran.append)
-    names = [stage.name for stage in ran]
-    judges = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
-    assert names == ["data", "target", "judge_prior_reach", "attack", "loot", *judges]  # the reach needs no attack
-    assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in asked.stages}
-    ran.clear()
-    run_trial(trial(judges={}), ran.append)
-    assert [stage.name for stage in ran] == ["data", "target", "attack", "loot"]
 
 
 def test_what_judges_alone_need_is_asked_for_early_and_nothing_that_the_attack_needs():
@@ -403,10 +270,6 @@ def change(store, **entries):
     store.write_note("s", "state.json", json.dumps({**state, **entries}).encode())
 
 
-def test_this_driver_is_no_other(store):
-    assert other_driver(store, "s") is None and other_driver(store, "never ran") is None
-
-
 def test_another_process_here_counts_if_it_is_a_driver(store):
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     with subprocess.Popen([*command, "orchestrator"]) as driver, subprocess.Popen(command) as stranger:
@@ -428,3 +291,150 @@ def test_elsewhere_only_a_state_of_about_now_counts(store, ago, alive):
     assert (other_driver(store, "s") is not None) == alive
     change(store, host=socket.gethostname(), place=f"{socket.gethostname()}-01234567")  # a container of our host name
     assert (other_driver(store, "s") is not None) == alive
+
+
+GRID = {"recipe.defense.alpha": [0.0, -0.1, -0.2], "attack.steps": [3, 5]}
+JUDGES = {"embedder": {"name": "synthetic"}}
+DATA = {"kind": "synthetic", "identities": 60, "train_per_class": 8, "test_per_class": 4, "size": 32}
+
+
+def sweep(tmp_path, **changes):
+    usual = {"seeds": [1, 2, 3], "grid": GRID, "judges": JUDGES, "data": DATA, "classes": list(range(24))}
+    return write_tiny(tmp_path, **{**usual, **changes})
+
+
+def plan(tmp_path, capsys, *more, **changes):
+    assert main(["plan", str(sweep(tmp_path, **changes)), "--store", str(tmp_path / "store"), *more]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_size_of_the_sweep_is_what_its_comparisons_count(tmp_path, capsys):
+    """Three recipes, two attacks and a control that is none, three seeds, 24 of 60 classes, two images of each."""
+    attacks = [{"pool": {"size": 20}, "candidates": 4, "selected": 2, "steps": steps} for steps in (3, 5)]
+    grid = {**GRID, "attack": [*attacks, {"kind": "random_latents", "selected": 2}]}
+    del grid["attack.steps"]
+    power = json.loads(plan(tmp_path, capsys, "--json", grid=grid))["power"]
+    size = {key: power[key] for key in ("seeds", "classes", "recipes", "attacks", "images", "classes_available")}
+    assert size == {"seeds": 3, "classes": 24, "recipes": 3, "attacks": 2, "images": 2, "classes_available": 60}
+    expected = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2))
+    assert (power["tells"], power["half_width"]) == (expected.tells, expected.half)
+    assert power["components"]["trials"] == 0 and power["leak"] == "embedder_acc1"
+    text = plan(tmp_path, capsys, grid=grid)
+    smallest = f"differences of {math.ceil(100 * expected.tells)} points or more"
+    assert f"with 3 seeds and 24 classes this sweep can detect {smallest}" in text
+    assert "as in the quickstart: no finished trials" in text and "for 10 points: " in text
+
+
+@pytest.mark.parametrize("tell", ["0", "nan", "101", "ten"])
+def test_a_difference_that_is_none_is_refused(tell, tmp_path, capsys):
+    assert main(["plan", str(sweep(tmp_path)), f"--tell={tell}", "--store", str(tmp_path / "store")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"smoothsweep: --tell: expected percentage points above 0 and at most 100, got '{tell}'"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": [1]}, "expected a sweep of at least 2 seeds, got 1"),
+        ({"classes": [3]}, "expected a sweep of at least 2 classes, got 1"),
+        ({"grid": {"attack.steps": [3, 5]}, "baseline": {}}, "expected a sweep of at least 2 recipes, got 1"),
+        ({"judges": {}}, "no judge counts hits by class"),
+        (
+            {
+                "attack": None,
+                "prior": None,
+                "public": None,
+                "judges": {},
+                "classes": "all",
+                "grid": {"recipe.defense.alpha": [0.0, -0.1]},
+            },
+            "no attack is compared",
+        ),
+    ],
+)
+def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes, words, tmp_path, capsys):
+    text = plan(tmp_path, capsys, **changes)
+    assert (f"this sweep can detect no difference between recipes: {words}" in text) == ("no attack" not in words)
+    assert main(["plan", str(sweep(tmp_path, **changes)), "--tell", "10", "--store", str(tmp_path / "store")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"smoothsweep: --tell 10: {words}"
+
+
+LEAK = BY_KEY["embedder_acc1"]
+ALPHAS, STEPS, SEEDS, IMAGES = [0.0, -0.2, -0.5], [3, 5], [1, 2, 3], 4
+
+
+def trials_in(tmp_path, **changes):
+    grid = {"recipe.defense.alpha": ALPHAS, "attack.steps": STEPS}
+    attack = {"pool": {"size": 20}, "candidates": 8, "selected": IMAGES}
+    sweep = {"seeds": SEEDS, "grid": grid, "attack": attack, "judges": JUDGES, **changes}
+    return trials_of(load_sweep(write_tiny(tmp_path, **sweep)))
+
+
+@pytest.fixture
+def store_of_power(tmp_path):
+    return Store(root=tmp_path / "store")
+
+
+@pytest.fixture
+def cells():
+    """[recipes, attacks, seeds, classes] of fractions of four images."""
+    return np.random.default_rng(4).integers(0, IMAGES + 1, (3, 2, 3, 30)) / IMAGES
+
+
+def of(cells):
+    def rates(trial):
+        values = trial.cell.values
+        return cells[
+            ALPHAS.index(values["recipe.defense.alpha"]), STEPS.index(values["attack.steps"]), SEEDS.index(trial.seed)
+        ]
+
+    return rates
+
+
+def people_of(trial):
+    return next(stage for stage in trial.stages if stage.name == "target").inputs["data"].fingerprint
+
+
+def test_they_are_those_of_the_cells_attack_by_attack_and_too_few_trials_say_nothing(tmp_path, store_of_power, cells):
+    trials = trials_in(tmp_path)
+    assert measured(store_of_power, LEAK, None) is None
+    # Two recipes under three seeds leave two degrees of freedom.
+    finish(store_of_power, [t for t in trials if t.cell.values["recipe.defense.alpha"] != -0.5], of(cells))
+    assert measured(store_of_power, LEAK, None) is None
+    finish(store_of_power, [t for t in trials if t.cell.values["recipe.defense.alpha"] == -0.5], of(cells))
+    found = measured(store_of_power, LEAK, people_of(trials[0]))
+    assert (found.trials, found.same_data) == (18, True)
+    by_attack = [components_of(cells[:, [attack]], images=IMAGES) for attack in (0, 1)]
+    for name in ("seed", "person", "cell", "image"):
+        squares = [getattr(one, name) ** 2 for one in by_attack]
+        assert getattr(found.components, name) ** 2 == pytest.approx(np.mean(squares))
+    judge = next(stage for stage in trials[0].stages if stage.name == "judge_embedder")
+    (store_of_power.place(judge) / "per_class.parquet").write_bytes(b"no parquet")
+    damaged = measured(Store(root=store_of_power.root), LEAK, people_of(trials[0]))
+    assert damaged.trials == 15, "of the three recipes under one attack, two seeds remain: 6 and 9"
+
+
+def size(tmp_path, **changes):
+    loaded = load_sweep(write_tiny(tmp_path, **{"judges": {"embedder": {"name": "synthetic"}}, **changes}))
+    return size_of(loaded, expand(loaded))
+
+
+def counted(found):
+    return found.design.classes, found.available
+
+
+def test_classes_are_counted_without_reading_a_picture(tmp_path):
+    data = {"kind": "synthetic", "identities": 9, "train_per_class": 8, "size": 32}
+    assert counted(size(tmp_path, data=data)) == (9, 9)
+    assert counted(size(tmp_path, data=data, classes=[1, 4])) == (2, 9)
+    own = folders(tmp_path / "own", {f"{who}/{i}.png": encoded(scene(9 * who + i)) for who in range(5) for i in (0, 1)})
+    data = {"kind": "labelled", "path": str(own), "size": 32}
+    assert counted(size(tmp_path, data=data)) == (5, 5)
+    assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 5)
+    data = {"kind": "labelled", "path": str(tmp_path / "none"), "size": 32}
+    assert counted(size(tmp_path, data={**data, "largest_classes": 3})) == (3, 3)
+    with pytest.raises(InputError, match="is not known before the data are there"):
+        size(tmp_path, data=data)
+    data = {"kind": "facescrub", "path": str(tmp_path), "classes": 20}
+    assert counted(size(tmp_path, data=data)) == (20, 530), "as many as the paper says"

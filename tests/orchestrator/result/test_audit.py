@@ -1,4 +1,4 @@
-"""What an audit says: attacks, people, what stands beside the model, a second embedder; and pages that agree."""
+"""What an audit says: attacks, people, membership, what stands beside the model; and pages that agree."""
 
 import json
 import re
@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.membership.measuring import Measured, WithinPersons, measure_within_persons
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.intervals import exposures
-from smoothsweep.orchestrator.commands.audit.pages import audit_page, audit_pdf
-from smoothsweep.orchestrator.result.audit import read_audit, with_second
+from smoothsweep.orchestrator.commands.audit.pages import attacks_found, audit_page, audit_pdf
+from smoothsweep.orchestrator.result.audit import AttackFound, MembershipAudit, read_audit, with_second
 from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.result.standing import LESS, SCORES_ALONE
 from smoothsweep.orchestrator.result.summary import summarise
 
 NAMES = ["Zoe <b>", "Ann", "Bob", "Cy"]
@@ -123,60 +124,7 @@ def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
     assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") == 2
 
 
-def test_json_has_the_numbers_under_names_that_programs_read(audit):
-    found = audit.dump()
-    known = {"judge": "embedder_acc1", "judge_name": "", "can_tell": True, "classes": 20, "chance": 1 / 20}
-    assert known.items() <= found.items() and "names" not in found
-    assert (found["ceiling"], found["test_acc"]) == (pytest.approx(0.9), pytest.approx(0.8))
-    assert [one["attack"] for one in found["reached"]] == ["ppa", "brep_mi", "random_latents"]
-    second, first = found["reached"][1], found["people"][0]
-    assert second.pop("low") <= 0.125 <= second.pop("high")
-    known = {"attack": "brep_mi", "access": "labels", "control": False, "leak": 0.125, "seeds": 2}
-    assert second == known | {"queries": 100.0, "seconds": 3.0}
-    assert set(found["beyond"]) == {"difference", "low", "high", "n", "verdict"}
-    names = {"name": "Zoe <b>", "label": 0, "share": 1.0, "among_top": 1.0, "control": 0.0, "verified": None}
-    assert names.items() <= first.items() and 0 < first["low"] < first["rate"] < first["high"] < 1
-    assert len(first) == len(names) + 3
-
-
 # People
-
-CROWD = [f"person {letter}" for letter in "abcdefghijkl"]
-
-
-def crowd(rates, seeds=(1, 2, 3), images=4):
-    """An audit of a dozen people under one attack, every seed with the same rates."""
-    given = data(seeds=seeds, attacks={"ppa": ("gradients", False, rates), "none": ("none", True, [0.0] * len(rates))})
-    given.per_class["embedder_acc1_images"] = images
-    return read(given, names=CROWD)
-
-
-def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
-    rates = [0.0, 1.0, 0.25, 0.5, 0.25, 1.0, 0.25, 0.25, 0.0, 0.25, 0.25, 0.25]
-    audit, expected = crowd(rates), exposures(np.tile(rates, (3, 1)), np.full(12, 4))
-    assert sum(person["among_top"] for person in audit.people) == pytest.approx(5)
-    named, how = audit.said["people"]
-    rate = r"matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%"
-    said = re.findall(rf"(person .) \(probability ([\w\s]+)\s%; {rate}\)", named)
-    assert [name for name, *_ in said] == ["person b", "person f", "person d"]
-    for name, among, *ends in said:
-        at = CROWD.index(name)
-        assert int(among.split()[-1]) in (99, round(100 * expected.among_top[at]))
-        shown = (expected.rate[at], expected.low[at], expected.high[at])
-        assert [int(end) for end in ends] == [round(100 * end) for end in shown]
-    assert "shrunk" in how and "assumed" not in how
-    page = audit_page(audit, **GIVEN)
-    for person in audit.people:
-        row = page.split('<th scope="row">{}</th>'.format(person["name"]))[1].split("</tr>")[0]
-        assert 'data-v="{}"'.format(person["among_top"]) in row and row.count("<td") == 5 and "[" in row
-
-
-def test_people_who_cannot_be_ranked_are_not_named():
-    first, how = crowd([0.25] * 12, seeds=(1,)).said["people"]
-    assert "No person is among the" in first and "42\u00a0%" in first, "five of twelve"
-    assert not re.search(r"person [a-l]\b", first) and "assumed, not measured" in how
-    (nothing,) = crowd([0.0] * 12).said["people"]
-    assert nothing == "No person was matched in any image."
 
 
 # Numbers where nothing is alike: seconds, devices, queries, shares differ by seed and recipe
@@ -263,15 +211,6 @@ def test_people_stand_by_what_the_strongest_attack_reaches_over_all_seeds(five):
     assert [one["share"] for one in five.people] == pytest.approx([share for _, share in wanted])
 
 
-@pytest.mark.parametrize(("shares", "matched"), [([0.5, 0.5, 0.49, 0.0], 2), ([0.499] * 4, 0), ([1.0] * 4, 4)])
-def test_half_of_the_reconstructions_match_and_of_two_alike_the_first_label_comes_first(shares, matched):
-    given, by_label = mixed(("mine",)), dict(zip(PEOPLE, shares, strict=True))
-    rates = given.per_class.assign(embedder_acc1=given.per_class["class"].map(by_label))
-    found = read_five(replace(given, per_class=rates))
-    assert [one["label"] for one in found.people] == sorted(PEOPLE, key=lambda label: (-by_label[label], label))
-    assert f"{matched} of 4" in found.said["answer"][1].replace("\u00a0", " ")
-
-
 def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_attacks(five):
     order = np.argsort(PEOPLE)
     sides = {name: np.stack([hits("mine", name, seed)[order] for seed in SEEDS]) for name in ("rlb", "chosen")}
@@ -299,15 +238,6 @@ def test_every_recipe_stands_under_its_own_strongest_attack_beside_the_reference
         judging = 7.0 * len(ACCESS) * len(SEEDS)
         assert one["training_s"] == training and one["attacking_s"] == pytest.approx(pools + attacks + judging)
     assert (mine["training_s"], mine["attacking_s"]) == (None, None)
-
-
-def test_without_a_reference_or_company_nothing_stands_beside():
-    assert read_five(mixed(("mine", "fixed")), recipe="mine").beside == ()
-    alone = read_five(mixed(("mine",)))
-    assert alone.strongest["attack"] == "rlb" and alone.beside == ()
-    found = read_five(mixed(("mine",), attacks=CONTROLS))
-    assert found.attacks == [] and {one["attack"] for one in found.controls} == set(CONTROLS)
-    assert read_five(mixed(), recipe="a recipe of nobody") is None
 
 
 # What is said of a reference and of other recipes
@@ -360,28 +290,6 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else():
     assert any("Whether a recipe reduces the leak is inconclusive" in line and "--seeds" in line for line in one)
 
 
-def test_a_reduction_pays_for_the_choice_among_the_attacks():
-    """Both pay for the choice among the attacks; too few seeds leave both inconclusive."""
-    few, more = (trained(seeds, (MODEL, PLAIN), 0.65, ("ppa",)) for seeds in (2, 5))
-    assert (few.beside[0]["leak"].word, more.beside[0]["leak"].word) == ("inconclusive", "reduces")
-    for one in (few, more):
-        new = json.loads(json.dumps(one.dump()))["beside"][0]["leak"]
-        assert new["word"] == one.beside[0]["leak"].word and new["high"] <= 1
-        assert new["hidden"]["part"]["value"] is not None and new["comparisons"] == 2
-    assert trained(2, (MODEL, PLAIN), 0.4).beside[0]["leak"].hidden is None
-
-
-@pytest.mark.parametrize(("recipes", "seeds"), [((MODEL, PLAIN), 1), ((MODEL, PLAIN, WEAK, STRONG), 3)])
-def test_page_pdf_and_json_tell_the_same_of_what_was_trained(recipes, seeds):
-    audit = replace(trained(seeds, recipes), unfit=("Not tried: mixup.",))
-    page, found = re.sub("</?kbd>", "", audit_page(audit, **GIVEN)), json.loads(json.dumps(audit.dump()))
-    assert all(line in page for line in found["said"]["beside"]) and len(found["said"]["beside"]) >= 2
-    assert all(line in page.replace("&#39;", "'") for line in found["said"]["trainings"])
-    assert "Not tried: mixup." in page and [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
-    assert found["beside"][1]["leak"] is None and ("--fix" in page) == (len(recipes) == 2)
-    assert audit_pdf(audit, **GIVEN).count(b"/Type /Page\n") == 2
-
-
 # A second embedder
 
 CHECKS = {"embedder_real_acc": 0.98, "verified_far1_real": 0.96, "embedder_reach": 0.9, "verified_far1_reach": 0.9}
@@ -421,22 +329,159 @@ def test_the_second_judges_the_attack_that_is_strongest_by_the_first():
     assert with_second(first(), summarise(judged("second", ["if_gmi", "random"])), "facenet") == first()
 
 
+PERSONS, INSIDE, OUTSIDE = 6, 40, 20
+
+
+def scores(folder, gap, *, seed=1, labels_of=None):
+    """The scores that a judge left of one training, and its file.
+
+    gap: how far scores of members lie above those of others. labels_of: how many images of either kind labels are
+    asked of; None: all.
+    """
+    draw, count = np.random.default_rng(seed), PERSONS * (INSIDE + OUTSIDE)
+    member = np.tile(np.arange(INSIDE + OUTSIDE) < INSIDE, PERSONS)
+    margin = draw.normal(gap * member, 1.0)
+    views = np.round(3 * draw.uniform(size=count) + member) / 4
+    if labels_of is not None:
+        for kind in (True, False):
+            views[np.flatnonzero(member == kind)[labels_of:]] = np.nan
+    told = {"margin": margin, "loss": margin + draw.normal(0, 2.0, count), "label_views": views}
+    frame = pd.DataFrame({"class": np.repeat(np.arange(PERSONS), INSIDE + OUTSIDE), "member": member, **told})
+    frame.to_parquet(folder / f"{seed}.parquet")
+    return frame, folder / f"{seed}.parquet"
+
+
+def pairwise(frame, attack):
+    """The AUC by counting pairs."""
+    known = frame[frame[attack].notna()]
+    inner, outer = (known.loc[known["member"] == kind, attack].to_numpy() for kind in (True, False))
+    return (inner[:, None] > outer).mean() + (inner[:, None] == outer).mean() / 2
+
+
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_numbers_are_those_of_the_scores_and_means_over_trainings(tmp_path, trainings):
+    made = [scores(tmp_path, gap, seed=seed) for seed, gap in enumerate((1.0, 0.5)[:trainings])]
+    found = attacks_found(tuple(file for _, file in made), "gradients")
+    expected = {one.attack: np.mean([pairwise(frame, one.attack) for frame, _ in made]) for one in found}
+    assert [one.attack for one in found] == sorted(expected, key=lambda name: -expected[name]) and len(found) == 3
+    for one in found:
+        assert one.auc == pytest.approx(expected[one.attack]) and one.low < one.auc < one.high
+    rates = []
+    for frame, _ in made:
+        allowed = np.sort(frame.loc[~frame["member"], "margin"])[-1 - int(0.01 * PERSONS * OUTSIDE)]
+        rates.append((frame.loc[frame["member"], "margin"] > allowed).mean())
+    assert next(one.found for one in found if one.attack == "margin") == pytest.approx(np.mean(rates))
+
+
+def test_numbers_by_shadow_models_are_means_over_persons_of_what_sees_scores():
+    draw, classes = np.random.default_rng(1), np.repeat(np.arange(PERSONS), INSIDE + OUTSIDE)
+    member, gaps = (
+        np.tile(np.arange(INSIDE + OUTSIDE) < INSIDE, PERSONS),
+        {"lira": 1.4, "loss": 0.6, "label_views": 9.0},
+    )
+    made = {name: draw.normal(gap * member, 1.0) + 3 * classes for name, gap in gaps.items()}
+    found, persons = measure_within_persons(Measured(scores=made, member=member, labels=classes))
+    assert persons == PERSONS and [(one.attack, one.has_shadows) for one in found] == [
+        ("lira", True),
+        ("loss", False),
+    ]
+    frame = pd.DataFrame({"class": classes, "member": member, **made})
+    for one in found:
+        each = [pairwise(mine, one.attack) for _, mine in frame.groupby("class")]
+        half = 2.571 * np.std(each, ddof=1) / np.sqrt(PERSONS)  # Student's t of five degrees of freedom
+        ends = one.auc - half, min(1.0, one.auc + half)
+        assert one.auc == pytest.approx(np.mean(each)) and (one.low, one.high) == pytest.approx(ends, abs=1e-3)
+    threshold = np.sort(made["lira"][~member])[-1 - int(0.01 * PERSONS * OUTSIDE)]
+    assert found[0].found == {"fpr1": (made["lira"][member] > threshold).mean(), "fpr01": None}
+
+
+def told(attack, auc, low, found=0.2):
+    access = "labels" if "label" in attack else "scores"
+    return AttackFound(attack=attack, access=access, auc=auc, low=low, high=0.9, found=found)
+
+
+def one_found(shift=0.5, best=("margin", 0.8, 0.7), word="", trainings=1, **changes):
+    rest = told("label_views", 0.6, 0.5)
+    against = (told(best[0], 0.75, 0.6), rest)
+    plain = {
+        "recipe": PLAIN,
+        "role": "reference",
+        "told": against,
+        "trainings": trainings,
+        "word": "",
+    }
+    given = {"shift": shift, "members": 240, "others": 120, "copies": 0, "drawn": None, "drawn_members": None}
+    attacks = (told(*best), told("margin", 0.5, 0.4), rest)
+    model = {"recipe": MODEL, "role": "model", "told": attacks, "trainings": 1, "word": word}
+    return MembershipAudit(access="scores", **given | changes, recipes=(model, plain))
+
+
 @pytest.mark.parametrize(
-    ("verifies", "judge", "strangers", "said"),
+    ("changes", "said", "unsaid"),
     [
-        (True, "embedder_acc1", 30, None),
-        (False, "embedder_acc1", 30, "Not verified: a threshold of 1 % false accepts takes 50 public images or more"),
-        (False, "attack_acc1", 900, "Not verified: the judge is a second classifier of the same images"),
+        ({}, ("AUC of 0.80 [0.70, 0.90]", "is better than chance", "finds 20.0", "labels alone"), ("picked", "copies")),
+        ({"best": ("loss", 0.55, 0.45)}, ("not shown to be better", "picked", "reaches 0.50 [0.40, 0.90]"), ()),
+        ({"best": ("margin", 0.8, 0.7, None), "others": 60}, ("60) show no false positive rate",), ("finds",)),
+        ({"copies": 1}, ("1 test image is a copy of training images",), ()),
+        ({"copies": 3}, ("3 test images are copies",), ()),
+        ({"drawn": 60, "drawn_members": 30}, ("240 training images from 120 test", "asked of 60 images"), ()),
+        (
+            {"drawn": 60, "drawn_members": 30, "best": ("label_views", 0.8, 0.7)},
+            ("from this model's labels", "30 training images from 30 test", "drawn from 240 training images and 120"),
+            ("By labels alone",),
+        ),
+        ({}, ("inconclusive with 1 training of the reference",), ("this model leaks",)),
+        ({"word": LESS, "trainings": 3}, ("Beside the reference this model leaks less: both",), ("inconclusive",)),
+        ({"word": SCORES_ALONE, "trainings": 3}, ("this model lowers scores alone: attacks that see",), ()),
+        ({"word": LESS}, ("inconclusive with 1 training",), ("this model leaks less",)),
+        ({"shift": 0.9}, ("No claim about membership is made", "AUC 0.90"), ("% false", "reference", "0.80")),
     ],
 )
-def test_where_nothing_is_verified_one_line_says_why(verifies, judge, strangers, said):
-    found = replace(first(verifies=verifies, strangers=strangers), judge=judge)
-    lines = [line for line in found.said["answer"] if line.startswith("Not verified")]
-    assert lines == [] if said is None else len(lines) == 1 and lines[0].startswith(said)
+def test_what_is_said_and_what_is_not(changes, said, unsaid):
+    lines = " ".join(one_found(**changes).lines).replace("\u00a0", " ")
+    assert [part for part in said if part not in lines] == [] and [part for part in unsaid if part in lines] == []
 
 
-def test_public_images_that_do_not_fit_are_said_on_the_first_page():
-    doubt = "the public images show another kind of thing"
-    found = first(told=(doubt,))
-    assert found.said["answer"][-1] == "The public images show another kind of thing."
-    assert doubt[1:] in audit_page(found, **GIVEN)
+def within(attack, auc, found=0.12):
+    return WithinPersons(attack=attack, auc=auc, low=0.6, high=0.95, found={"fpr1": found, "fpr01": None})
+
+
+BY_SHADOWS = {
+    **{
+        "count": 8,
+        "recipe": PLAIN,
+        "architecture": "resnet18",
+        "epochs": 40,
+        "persons": 20,
+        "seconds": 95.0,
+    },
+    "told": (within("lira", 0.8), within("loss", 0.7), within("rmia", 0.65)),
+    "reference": (within("lira", 0.85),),
+}
+
+
+@pytest.mark.parametrize("shadows", [None, BY_SHADOWS])
+@pytest.mark.parametrize("shift", [0.5, 0.9])
+def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit, shift, shadows):
+    with_it = replace(audit, membership=replace(one_found(shift), shadowed=shadows))
+    page, lines = audit_page(with_it, **GIVEN), with_it.said["membership"]
+    found = json.loads(json.dumps(with_it.dump(), allow_nan=False))
+    members, claims = found["membership"], shift == 0.5
+    assert all(line.replace("'", "&#39;") in page for line in lines) and list(lines) == found["said"]["membership"]
+    assert members["holds"] == claims and ("Training images found" in page) == claims
+    assert [one["role"] for one in members["recipes"]] == (["model", "reference"] if claims else [])
+    if claims:
+        assert [one["attack"] for one in members["recipes"][0]["told"]] == ["margin", "margin", "label_views"]
+    assert audit_pdf(with_it, **GIVEN).count(b"/Type /Page\n") == 2
+    assert page.count(lines[0].replace("'", "&#39;")) == (1 if claims else 2)
+    shown = claims and shadows is not None
+    by_shadows = [line.replace("\u00a0", " ") for line in lines if "By shadow models" in line]
+    assert len(by_shadows) == shown == ("AUC within people" in page)
+    assert any("No shadow model" in line for line in lines) == (claims and shadows is None)
+    assert (members["shadowed"] is not None) == shown
+    if shown:
+        for part in ("AUC of 0.80 [0.60", "reaches 0.70 [0.60", "beforehand", "reaches 0.65 [0.60"):
+            assert part in by_shadows[0]
+        kept = members["shadowed"]
+        assert (kept["count"], kept["seconds"], kept["reference"][0]["auc"]) == (8, 95.0, 0.85)
+        assert kept["told"][0]["found"] == {"fpr1": 0.12, "fpr01": None} and kept["told"][0]["auc"] == 0.8

@@ -1,21 +1,22 @@
-"""What is compared: common seeds, complete recipes, the strongest attack at each access level, who is left out."""
+"""Cells of a sweep: what is counted and paired, common seeds, complete recipes, the strongest attack."""
 
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
-from compared_cells import audit, cells, with_gaps
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from made_rows import ATTACK, made_data, of_attack
+from scipy import stats
 
-from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.result.cells import complete_cases
-from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.data import Axis, ReportData
 from smoothsweep.orchestrator.result.display import incomplete_sentences
-from smoothsweep.orchestrator.result.estimates import compare
 from smoothsweep.orchestrator.result.summary import decide, summarise
+from tests.compared_cells import audit, cells, with_gaps
+from tests.made_rows import ATTACK, made_data, of_attack
 
 METRIC = "embedder_acc1"
 LEVELS = {
@@ -53,41 +54,6 @@ def swept(metric=METRIC, leave_out=(), seeds=(5, 1, 4, 2, 3), **fields):
 
 def named(summary, worst):
     return {recipe: summary.frame.loc[row, "attack"] for recipe, row in worst.items()}
-
-
-def test_each_recipe_stands_under_the_attack_that_works_best_against_it():
-    summary = swept()
-    assert tuple(named(summary, summary.worst(METRIC)).values()) == ("ppa", "plg", "brep")
-    cases = summary.cases(METRIC)
-    assert (cases.attacks, cases.seeds) == (("brep", "rlb", "ppa", "plg"), (1, 2, 3, 4, 5))
-    assert cases.recipes == tuple(LEAKS)
-
-
-def test_the_strongest_attack_is_that_of_the_seeds_that_count():
-    """Over its own three seeds y is the strongest against base; over the two that all share x is."""
-    leaks = {("base", "x"): {1: 0.5, 2: 0.5, 3: 0.5}, ("base", "y"): {1: 0.4, 2: 0.4, 3: 0.9}}
-    leaks |= {("other", attack): {1: 0.3, 2: 0.3} for attack in "xy"}
-    found = cells(*audit(leaks))
-    assert found.cases(METRIC).seeds == (1, 2) and found.frame[METRIC][1] > found.frame[METRIC][0]
-    assert named(found, found.worst(METRIC))["base"] == "x"
-
-
-def test_a_recipe_that_lacks_an_attack_is_compared_with_none_and_what_it_lacks_is_named():
-    summary = swept(leave_out=[("alpha", "ppa", seed) for seed in range(1, 6)])
-    cases = summary.cases(METRIC)
-    assert cases.recipes == ("base", "mid") and cases.missing == {"alpha": {"ppa": (1, 2, 3, 4, 5)}}
-    assert set(summary.worst(METRIC)) == {"base", "mid"}
-
-
-def test_a_summary_names_attacks_controls_and_levels_in_one_order_and_the_best_control():
-    summary = swept()
-    assert summary.attacks == ["brep", "rlb", "ppa", "plg"] and summary.controls == ["random", "chosen"]
-    control, row = summary.worst_of_control(METRIC)
-    assert (control, summary.frame.loc[row, "recipe"]) == ("chosen", "mid")
-    far = swept("dist_face")
-    control, row = far.worst_of_control("dist_face")
-    assert (control, far.frame.loc[row, "recipe"]) == ("random", "base"), "of a distance the nearest"
-    assert far.leak(far.worst("dist_face")["mid"]) == pytest.approx(-0.15)
 
 
 @pytest.mark.parametrize(
@@ -162,24 +128,8 @@ def test_a_recipe_whose_strong_attacks_are_missing_does_not_win():
     assert said.startswith("Incomplete") and "hard (lacks logit: seeds 41, 42 and 43; averaged: seeds" in said
 
 
-def test_an_attack_that_no_recipe_has_met_is_named_and_does_not_count():
-    found = complete_cases(met_of({trial for trial in EVERY if trial[1] != "averaged"}))
-    assert (found.recipes, found.attacks, found.missing) == (RECIPES, ATTACKS[:2], {})
-    (said,) = incomplete_sentences(found, planned=ATTACKS)
-    assert said.startswith("No recipe has results of averaged yet")
-
-
 def both(mean):
     return {0: mean, 1: mean}
-
-
-def test_distances_keep_their_sign_and_their_verdict():
-    leaks = {("near", ""): {0: 0.5, 1: 0.51, 2: 0.52}, ("far", ""): {0: 1.2, 1: 1.21, 2: 1.19}}
-    found = cells(*audit(leaks, metric="dist_face", by_class=False)).evidence_by("dist_face")
-    gap = found.against("far", "near")
-    assert found.recommendation.best == "far" and found.classes is None
-    assert gap.difference == pytest.approx(0.69) and gap.verdict == "higher" and gap.low > 0
-    assert found.mean("far") == pytest.approx(1.2) and found.against("far", "stranger").n == 0
 
 
 @pytest.mark.parametrize(
@@ -196,21 +146,6 @@ def test_a_seed_that_most_have_counts_and_who_lacks_it_is_left_out(late, baselin
     found = cells(*audit(full | {("late", ""): late}), baseline_recipe=baseline).evidence_by(METRIC)
     assert found.seeds == seeds and ("late" in found.rows) is not bool(left_out)
     assert tuple(found.missing) == left_out
-
-
-def test_the_accuracy_asked_for_and_the_baseline():
-    accs = {"low": 0.5, "base": 0.6, "good": 0.95}
-    leaks = {(r, ""): {**both(m), 2: m} for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}
-    frame, samples = audit(leaks, accs=accs)
-    found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").evidence_by(METRIC)
-    assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
-    # The less accurate are compared too: tables print their differences.
-    assert set(found.values) == set(accs) and found.pairs == 3
-    assert found.against("good", "base").verdict == "lower"
-    nobody = cells(frame, samples, min_test_acc=0.99).evidence_by(METRIC)
-    assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
-    frame["test_acc"] = np.nan
-    assert cells(frame, samples, min_test_acc=0.1).evidence_by(METRIC).recommendation.best is None
 
 
 def test_tables_hold_the_corrected_difference_under_one_attack():
@@ -257,14 +192,6 @@ def test_a_baseline_that_names_its_attack_is_compared_with_those_of_others_by_fa
             assert [gap.difference, gap.low, gap.high] == pytest.approx(ends)
 
 
-def test_across_attacks_a_row_that_lacks_a_seed_is_compared_by_itself():
-    frame, samples = audit({("a", "x"): both(0.6), ("b", "y"): both(0.5), ("c", "y"): both(0.2), ("d", "y"): {1: 0.4}})
-    found = cells(frame, samples, rows_of_baselines=[None, 0, 0, 0])
-    assert [found.gap(row, METRIC).n for row in (1, 2, 3)] == [2, 2, 1]
-    alone = compare(metric_of(METRIC), samples[3][METRIC], samples[0][METRIC], among=3)
-    assert found.gap(3, METRIC).difference == pytest.approx(alone.difference)
-
-
 @settings(max_examples=20, deadline=None)
 @given(
     means=st.lists(st.sampled_from([0.2, 0.4, 0.6]), min_size=6, max_size=6),
@@ -282,3 +209,132 @@ def test_a_pair_of_the_answer_has_the_same_verdict_in_the_table_of_every_recipe(
             told = found.between_rows(answer, row, other)
             shown = table.loc[row, [f"{metric}{end}" for end in ("_diff", "_diff_low", "_diff_high", "_verdict")]]
             assert tuple(shown) == (told.difference, told.low, told.high, told.verdict)
+
+
+ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
+
+
+def cells_of(results, per_class, axes, baseline=None):
+    data = ReportData(title="t", results=results, per_class=per_class, axes=axes, baseline=baseline or {})
+    return with_gaps(summarise(data))
+
+
+def frame(*rows):
+    return pd.DataFrame([{"trial": f"{i:012x}", "status": "done", "failure": None} | row for i, row in enumerate(rows)])
+
+
+def test_scalar_metrics_use_student_t_over_seeds():
+    values = [80.0, 86.0, 83.0]
+    table = cells_of(frame(*({"alpha": 0, "seed": s, "fid": v} for s, v in enumerate(values))), None, (ALPHA,))
+    half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
+    row = table.iloc[0]
+    assert row["fid"] == pytest.approx(np.mean(values))
+    assert row["fid_low"] == pytest.approx(np.mean(values) - half)
+    assert row["fid_high"] == pytest.approx(np.mean(values) + half)
+    assert row["fid_n"] == 3
+
+
+def test_rates_over_seeds_know_of_how_many_images_they_are():
+    """Always right, on 50 test images and on 200 reconstructions of 5 people under each seed."""
+    values = {"test_acc": 1.0, "attack_acc5": 1.0, "attack_acc1_std": 0.1, "backdoor_collapsed": 0}
+    table = frame(*({"alpha": 0, "seed": seed, **values} for seed in range(3)))
+    classes = pd.DataFrame(
+        [
+            {"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": 40}
+            for trial in table["trial"]
+            for c in range(5)
+        ]
+    )
+    data = ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,), real_images=50)
+    row = summarise(data).frame.iloc[0]
+    z = stats.norm.ppf(0.975) ** 2
+    assert row["test_acc_low"] == pytest.approx(1 / (1 + z / 50)) and row["test_acc_high"] == 1
+    worth = 600 / (1 + (600 / 5 - 1) / 4)
+    assert row["attack_acc5_low"] == pytest.approx(1 / (1 + z / worth))
+    assert row["backdoor_collapsed_high"] == pytest.approx(1 - 1 / (1 + z / 3)), "three trainings"
+    assert (row["attack_acc1_std_low"], row["attack_acc1_std_high"]) == pytest.approx((0.1, 0.1)), "no rate"
+
+
+def per_class(values):
+    """values: trial -> hit rates."""
+    return pd.concat(
+        pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(len(hits))], "embedder_acc1": hits})
+        for trial, hits in values.items()
+    )
+
+
+def hit_rates():
+    rng = np.random.default_rng(5)
+    base = rng.uniform(0.2, 0.6, 12)
+    return {
+        ("a", 0): base + 0.02,
+        ("a", 1): base - 0.02,
+        ("b", 0): base - 0.08,
+        ("b", 1): base - 0.12,
+    }
+
+
+def test_hit_rates_are_over_seeds_and_classes_and_pair_by_both():
+    hits = hit_rates()
+    rows = [
+        {"trial": f"{recipe}{seed}", "alpha": {"a": 0.0, "b": -0.2}[recipe], "seed": seed, "embedder_acc1": v.mean()}
+        for (recipe, seed), v in hits.items()
+    ]
+    # The rows of per_class come shuffled: pairing is by name.
+    classes = per_class({f"{r}{s}": v for (r, s), v in hits.items()}).sample(frac=1, random_state=0)
+    table = cells_of(frame(*rows), classes, (ALPHA,), baseline={"alpha": 0}).set_index("alpha")
+    expected = rate_interval([hits["b", 0], hits["b", 1]])
+    gap = compare_recipes({r: [hits[r, 0], hits[r, 1]] for r in "ba"}).pairs[0]
+    row = table.loc[-0.2]
+    assert (row["embedder_acc1_low"], row["embedder_acc1_high"]) == pytest.approx((expected.low, expected.high))
+    assert row["embedder_acc1_diff"] == pytest.approx(gap.difference)
+    assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_high"]) == pytest.approx((gap.low, gap.high))
+    assert row["embedder_acc1_verdict"] == gap.verdict and row["embedder_acc1_diff_n"] == 2
+    assert bool(table.loc[0.0, "is_baseline"]) and table.loc[0.0, "embedder_acc1_verdict"] == ""
+
+
+def test_differences_use_the_seeds_and_classes_both_have():
+    hits = hit_rates()
+    rows = [
+        {"trial": f"{r}{s}", "alpha": float(r == "b"), "seed": s + (r == "b"), "embedder_acc1": v.mean()}
+        for (r, s), v in hits.items()
+    ]
+    classes = per_class({f"{r}{s}": v for (r, s), v in hits.items()})
+    classes = classes[~((classes["trial"] == "b0") & (classes["class"] == "c3"))]
+    row = cells_of(frame(*rows), classes, (ALPHA,), baseline={"alpha": 0}).iloc[1]
+    keep = np.arange(12) != 3
+    assert row["embedder_acc1_diff_n"] == 1  # seeds 0, 1 against 1, 2
+    assert row["embedder_acc1_diff"] == pytest.approx((hits["b", 0] - hits["a", 1])[keep].mean())
+    assert np.isnan(row["embedder_acc1_diff_low"]) and row["embedder_acc1_verdict"] == "inconclusive"
+
+
+def test_the_baseline_follows_the_other_axes():
+    rows = [
+        {"alpha": a, "loss": loss, "seed": s, "test_acc": v + s / 100}
+        for a, loss, v in ((0, "ce", 0.5), (0, "poincare", 0.7), (1, "ce", 0.6), (1, "poincare", 0.6))
+        for s in (0, 1)
+    ]
+    table = cells_of(frame(*rows), None, (ALPHA, LOSS), baseline={"alpha": 0.0})
+    gaps = table.set_index(["alpha", "loss"])["test_acc_diff"]
+    assert gaps[1, "ce"] == pytest.approx(0.1) and gaps[1, "poincare"] == pytest.approx(-0.1)
+    assert table["is_baseline"].sum() == 2
+
+
+def test_the_deciding_metric_is_the_independent_judge_where_measured(make_data):
+    data = make_data()
+    assert summarise(data).primary == "embedder_acc1"
+    without = data.results.drop(columns=["embedder_acc1"])
+    assert summarise(make_data(results=without)).primary == "attack_acc1"
+    neither = without.drop(columns=["attack_acc1"])
+    assert summarise(make_data(results=neither, per_class=None)).primary == "dist_face"
+    assert summarise(make_data(primary="dist_eval")).primary == "dist_eval"
+    nothing = neither[["trial", "seed", "status", "failure", "alpha", "attack_loss", "test_acc"]]
+    assert summarise(make_data(results=nothing, per_class=None)).primary is None
+
+
+def test_each_recipe_stands_under_the_attack_that_works_best_against_it():
+    summary = swept()
+    assert tuple(named(summary, summary.worst(METRIC)).values()) == ("ppa", "plg", "brep")
+    cases = summary.cases(METRIC)
+    assert (cases.attacks, cases.seeds) == (("brep", "rlb", "ppa", "plg"), (1, 2, 3, 4, 5))
+    assert cases.recipes == tuple(LEAKS)

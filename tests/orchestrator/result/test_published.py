@@ -1,20 +1,29 @@
-"""Our cells beside the paper's rows: what is paired, what lies within, what cannot be compared, and how it reads."""
+"""Our cells beside the paper's rows, recipes by defense, and what tables call recipes and attacks."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import Axis, PaperReference, ReportData
-from smoothsweep.orchestrator.result.published import mark_of, paper_comparison, printed
-from smoothsweep.orchestrator.result.summary import summarise
-from smoothsweep.orchestrator.result.sweep_result import published_frame
+from smoothsweep.orchestrator.result.defenses import defense_frame
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.published import mark_of, paper_comparison
+from smoothsweep.orchestrator.result.rows import sweep_axes
+from smoothsweep.orchestrator.result.summary import UNCHANGED, attack_label, recipe_label, summarise
+from smoothsweep.orchestrator.result.sweep_result import published_frame, result_of
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.paper_tables import Standing, matching
+from tests.orchestrator import made_defenses
 
 SEEDS = (1, 2, 3)
 PLAIN = {
@@ -71,13 +80,6 @@ def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
     assert "ResNet-152, alpha 0" not in published["absent"]
 
 
-def test_within_outside_and_the_difference():
-    published = compared(sweep_data())
-    own, far = line_of(published, "test_acc", 1), line_of(published, "test_acc", 0)
-    assert own["mark"] == "within" and own["difference"] == pytest.approx(0) and own["n"] == 3
-    assert far["mark"] == "outside" and far["difference"] == pytest.approx(0.9493 - 0.9145)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "mark"),
     [
@@ -118,24 +120,6 @@ def test_what_is_missing_stays_empty_with_the_reason():
     assert "have no interval here (one seed)" in alone["share"]
 
 
-def test_what_does_not_measure_the_same_is_not_subtracted():
-    published = compared(sweep_data(protocol="clean", incomparable={"fid": "another input range"}))
-    fid = line_of(published, "fid", 1)
-    assert fid["mark"] == "not comparable" and np.isnan(fid["difference"]) and fid["remark"] == "another input range"
-    assert line_of(published, "test_acc", 1)["mark"] == "within"
-
-
-def test_departures_are_split_into_shared_and_own():
-    data = sweep_data()
-    held = {
-        trial: replace(known, departures=("epochs 10", *(("steps 5",) if "t0.0" in trial else ())))
-        for trial, known in data.paper.standings.items()
-    }
-    published = compared(replace(data, paper=replace(data.paper, standings=held)))
-    assert published["departures"] == ("epochs 10",)
-    assert [block[0]["own"] for block in published["blocks"]] == [[], ["steps 5"]]
-
-
 def test_recipes_that_cannot_be_placed_are_named_not_dropped():
     data = sweep_data(alphas=(0.0,))
     held = {trial: Standing(axes=axes) for trial, axes in zip(data.paper.standings, (None, None, None), strict=True)}
@@ -161,20 +145,135 @@ def test_the_rows_of_the_comparison(tmp_path):
     assert pd.isna(read.loc[(4, "xi_train"), "ours"]) and read.loc[(4, "xi_train"), "paper"] == 0.6119
 
 
-def test_the_page_shows_both_numbers_marks_and_reasons():
-    data = sweep_data(protocol="clean", incomparable={"fid": "another <input> range"}, departures=("epochs 10",))
-    section = part("paper", data)
-    assert "94.93\u00a0%" in section and "94.9\u00a0%" in section and "40.88" in section
-    assert "\u2713 within" in section and "\u2717 outside" in section and "not comparable" in section
-    assert section.count('<tbody class="block') == 2 and 'class="protocol clean"' in section
-    assert "another &lt;input&gt; range" in section and "epochs 10" in section
-    assert "the table has no such row" in section and "DenseNet-121, alpha \u22120.05" in section
-    assert part("paper", replace(data, paper=None)) == ""
+SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
+PLAIN_DEFENSE, SMOOTH = {"kind": "label_smoothing", "alpha": 0.0}, {"kind": "label_smoothing", "alpha": -0.05}
 
 
-def test_printed_digits_are_the_papers():
-    row = matching(PLAIN | {"alpha": -0.05}, "2")
-    texts = {key: printed(number, metric_of(key)) for key, number in row.numbers.items()}
-    assert texts["test_acc"] == "91.45\u00a0%" and texts["attack_acc1_std"] == "7.6\u00a0%"
-    assert texts["dist_face"] == "1.2320" and texts["dist_eval"] == "239.02" and texts["ece"] == "0.1474"
-    assert printed(None, metric_of("fid")) == ""
+def recipe(defense, **given):
+    usual = {"architecture": "resnet_small", "image_size": 32, "epochs": 2, "pretrained": False}
+    return {**usual, "defense": defense, **given}
+
+
+@pytest.mark.parametrize(
+    ("second", "names", "defense_alone"),
+    [
+        (recipe(SMOOTH), ["plain training", "smoothing\u00a0\u22120.05"], True),
+        (recipe(PLAIN_DEFENSE, epochs=3), ["plain training, epochs 2", "plain training, epochs 3"], False),
+        (
+            recipe(SMOOTH, architecture="resnet18"),
+            ["plain training, architecture resnet_small", "smoothing\u00a0\u22120.05, architecture resnet18"],
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["grid", "cells"])
+def test_a_whole_recipe_is_called_by_its_defense_and_what_else_differs(tmp_path, place, second, names, defense_alone):
+    both = [recipe(PLAIN_DEFENSE), second]
+    listed = {"recipe": both} if place == "grid" else [{"recipe": one} for one in both]
+    file = tmp_path / "sweep.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "name": "recipes",
+                "seeds": [1],
+                "attack": None,
+                place: listed,
+                "baseline": {"recipe": both[0]},
+                "data": {"kind": "synthetic", "identities": 3, "train_per_class": 4, "test_per_class": 2, "size": 32},
+            }
+        )
+    )
+    loaded = load_sweep(file)
+    trials = trials_of(loaded)
+    [axis] = sweep_axes(loaded, trials)
+    assert [axis.values[trial.cell.axes[axis.key]] for trial in trials] == names
+    assert (axis.role, axis.bare, axis.defense) == ("recipe", True, defense_alone)
+    for trial, name in zip(trials, names, strict=True):  # one by itself, as MLflow's runs are named
+        [alone] = sweep_axes(loaded, [trial])
+        assert alone.values[trial.cell.axes[alone.key]] == name
+    assert [trial.cell.is_baseline for trial in trials] == [True, False]
+
+
+def test_an_attack_with_other_targets_is_called_by_them_and_one_without_is_the_unchanged_one():
+    loaded = load_sweep(SWEEPS / "swaps_small.yaml", ["seeds=[1]"])
+    trials = trials_of(loaded)
+    axes = sweep_axes(loaded, trials)
+    labels = [attack_label(axes, trial.cell.axes) for trial in trials]
+    assert labels[0] == UNCHANGED and labels.count(UNCHANGED) == 1
+    assert labels[1:4] == [f"sampling target\u00a0alpha {factor}" for factor in ("0.1", "\u22120.05", "\u22120.8")]
+    assert labels[4] == "sampling target\u00a0alpha 0, selection target\u00a0alpha 0"
+
+
+def test_recipes_have_one_name_whether_whole_defenses_or_their_parameters_vary(tmp_path):
+    ramp = {"kind": "ramp", "start": 0.2, "end": 0.6}
+    whole = [{"kind": "label_smoothing", "alpha": 0.0}, {"kind": "label_smoothing", "alpha": -0.1, "schedule": ramp}]
+    grids = (
+        {"recipe.defense": whole},
+        {"recipe.defense.alpha": [0.0, -0.1]},
+        {"recipe.defense.alpha": [0.0, -0.1], "recipe.defense.schedule": [ramp]},
+    )
+    names = []
+    for number, grid in enumerate(grids):
+        sweep = yaml.safe_load((SWEEPS / "factors_small.yaml").read_text())
+        schedule = {} if "recipe.defense.schedule" in grid else {"schedule": ramp}
+        sweep["recipe"] |= {"defense": {"kind": "label_smoothing", **schedule}} if number else {}
+        sweep |= {"seeds": [1], "grid": grid, "baseline": {key: values[0] for key, values in grid.items()}}
+        file = tmp_path / f"sweep{number}.yaml"
+        file.write_text(yaml.safe_dump(sweep))
+        loaded = load_sweep(file)
+        trials = trials_of(loaded)
+        axes = sweep_axes(loaded, trials)
+        names.append([recipe_label(axes, trial.cell.axes) for trial in trials])
+        assert all(trial.label.startswith(name) for trial, name in zip(trials, names[-1], strict=True))
+    plain, ramped = names[0]
+    assert names == [[plain, ramped]] * 3
+    assert plain == "plain training" and ramped.startswith("smoothing\u00a0\u22120.1, ramp")
+
+
+MADE_UP = {defense["kind"] for defense, _ in made_defenses.DEFENSES}
+SMALL = ("label_smoothing", "mid", "bido", "dropout")
+
+
+def text_of(markup):
+    return ascii_text(re.sub(r"<[^>]+>", " ", markup).replace("\u2212", "-"))
+
+
+@pytest.fixture(scope="module")
+def whole(defense_data):
+    """Every defense under both attacks, three seeds."""
+    data = defense_data()
+    return data, summarise(data)
+
+
+def described(data, summary):
+    """The rows by recipe, and the settings, of the result."""
+    rows, settings = defense_frame(data, summary)
+    return {row["recipe"]: row for row in rows}, settings
+
+
+def family(setting, key):
+    return next(one for one in setting["families"] if one["key"] == key)
+
+
+def of_family(rows, key):
+    return [row for row in rows.values() if row["family"] == key]
+
+
+def test_families_come_in_one_order_and_hold_every_recipe(whole):
+    rows, (setting,) = described(*whole)
+    assert [one["key"] for one in setting["families"]] == [kind for kind in DEFENSES if kind in MADE_UP]
+    assert set(rows) == {*whole[1].recipes} and {row["family"] for row in rows.values()} == MADE_UP | {"none"}
+    assert setting["plain"] == setting["reference"] == whole[1].baseline_recipe
+
+
+def test_without_a_baseline_plain_training_is_the_reference_and_without_both_nothing_is(defense_data):
+    data = defense_data(only=SMALL, baseline={}, losses=("cross_entropy",), seeds=2)
+    _, (setting,) = described(data, summarise(data))
+    assert setting["reference"] == setting["plain"] is not None
+    results = data.results[~data.results["trial"].isin([t for t, d in data.defenses.items() if d.get("alpha") == 0])]
+    data = replace(data, results=results.reset_index(drop=True))
+    result = result_of(data, summarise(data))
+    (setting,) = result.facts["settings"]
+    assert (setting["plain"], setting["reference"]) == (None, None)
+    page = text_of(part("defenses", data, result))
+    assert "against the same" not in page and "Training time" not in page

@@ -1,6 +1,7 @@
-"""The table of results: its types, rates by class of several judges, balanced accuracies, why a column is null."""
+"""The table of results: types, rates by class, of how many images, why a column is null."""
 
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,10 +16,12 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.columns import BY_KEY, METRICS, TIME_COLUMNS
 from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.result.data import Axis
+from smoothsweep.orchestrator.result.estimates import OWN, collect, estimate, images_column
 from smoothsweep.orchestrator.result.rows import (
-    TARGET,
+    image_counts,
     mean_over_classes,
     missing_reasons,
     one_type_a_column,
@@ -32,7 +35,6 @@ from smoothsweep.orchestrator.result.rows import (
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
-from tests import made_artifacts
 from tests.tiny import tiny_sweep, write_tiny
 
 
@@ -157,18 +159,6 @@ def test_the_file_names_each_rows_recipe_as_the_report_does(tmp_path):
     assert with_recipes(table, ())["recipe"].tolist() == ["the recipe"] * 2
 
 
-def test_names_in_a_table_can_be_typed(tmp_path):
-    """The page's minus sign and its spaces that do not break are on no keyboard: a filter by a name would find none."""
-    fine, plain = "smoothing\u00a0\u22120.8, step at\u00a00.1", "smoothing -0.8, step at 0.1"
-    rows = pd.DataFrame({"recipe": [fine, None], "portfolio": [[fine], []], "leak": [0.25, None], "seed": [1, 2]})
-    write_rows(rows, tmp_path / "a.parquet")
-    read = pd.read_parquet(tmp_path / "a.parquet")
-    assert list(read.loc[read["recipe"] == plain, "seed"]) == [1] and read["recipe"].isna().sum() == 1
-    assert [list(names) for names in read["portfolio"]] == [[plain], []]
-    assert read["leak"].tolist()[0] == 0.25 and read.dtypes[["leak", "seed"]].map(str).tolist() == ["float64", "int64"]
-    assert rows["recipe"][0] == fine, "the page keeps its own"
-
-
 VALUES = {
     "recipe.lr": [0.01, 1, 1e-3],
     "attack.pool.truncation_cutoff": [None, 1, 2],
@@ -224,19 +214,6 @@ def test_balanced_accuracy_is_the_mean_recall_of_the_library(tmp_path_factory, c
     assert mean_over_classes(path) == pytest.approx(balanced_accuracy_score(truth, said))
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_row_of_a_trial_has_it_where_artifacts_do(tmp_path, store, monkeypatch, kept):
-    trials = trials_of(load_sweep(write_tiny(tmp_path)))
-    shares = [1.0, 0.5, 0.0, 0.5]
-    monkeypatch.setitem(made_artifacts.FILES, "target", lambda folder, *_: kept and write_accuracies(folder, shares))
-    made_artifacts.write_artifacts(trials[:1], store)
-    row = trial_row(trials[0], store)
-    accuracies = (row[TARGET], row["evaluator_real_acc_balanced"])
-    assert row["status"] == "done" and accuracies == ((0.5, 0.5) if kept else (None, None))
-    assert ("holds no accuracies by class" in row["reasons"]) is not kept
-    assert trial_row(trials[1], store)[TARGET] is None
-
-
 def trial_of(folder, **changes):
     return trials_of(load_sweep(write_tiny(folder, **changes)))[-1]
 
@@ -260,15 +237,78 @@ def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
     assert "300" in reasons(trial_of(tmp_path), done=("judge_evaluator",))["dist_knn"]
 
 
-def test_what_was_measured_has_no_reason(tmp_path):
-    found = reasons(trial_of(tmp_path), metrics={"test_acc": 0.5, "queries": 0.0})
-    assert "test_acc" not in found and "queries" not in found and "ece" in found
+ANSWERS = {
+    "robustness": pd.DataFrame(
+        {"class": [0, 1, 2, 2, 1], "answer": [0, 1, 0, 2, 1], "fgsm_untargeted": [1, 2, 2, 0, 0]}
+    ),
+    "backdoor": pd.DataFrame({"class": [0, 1, 2, 2, 1], "answer": [0, 1, 0, 2, 1], "answer_triggered": [1] * 5}),
+    "knowledge": pd.DataFrame({"class": [0, 2], "train": [5, 4], "test": [2, 1]}),
+    "prior_reach": pd.DataFrame({"class": [0, 1, 2], "matched": [True, True, True]}),
+    "prior_reach_general": pd.DataFrame({"class": [0, 1], "matched": [True, False]}),
+}
+EXPECTED = {
+    "robustness": {"fgsm_untargeted": 5, "pgd_targeted": 5, "robust_acc": 5, "fgsm_untargeted_correct": 4},
+    "backdoor": {"backdoor_success": 3, "backdoor_false": 3},
+    "knowledge": {"xi_train": 9, "xi_test": 3},
+    "prior_reach": {"embedder_reach": 3, "verified_far1_reach": 3},
+    "prior_reach_general": {"general_reach": 2, "general_verified_far1_reach": 2},
+}
 
 
-@pytest.mark.parametrize("column", ["queries", "target_conf", "gradient_cosine", "num_frozen"])
-def test_an_attack_that_is_done_says_what_it_has_not(tmp_path, column):
-    attacks = [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]
-    trial = trial_of(tmp_path, grid={"attack": attacks}, baseline={})
-    assert trial.settings.attack.built.access == "none"
-    assert reasons(trial, done={"attack"})[column] == BY_KEY[column].null
-    assert reasons(trial, done={"target"})[column] == "the stage that measures it has not finished"
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_judge_counts_the_rows_that_its_rates_are_of(name):
+    found = JUDGES[name].counts(ANSWERS[name], {"poison": {"poison": {"kind": "blended", "target": 1}}})
+    assert EXPECTED[name].items() <= found.items()
+    own = {one.key for one in JUDGES[name].columns if one.counted == "own images"}
+    assert set(found) == own, "each rate of its own images, and no other"
+
+
+def finished(folder, answers=None):
+    """A trial with a target of 40 training images and a judge that left these rows."""
+    (trial,) = trials_of(load_sweep(write_tiny(folder, grid={}, baseline={}, judges={"robustness": {}})))
+    store = Store(root=folder / "store")
+    store.open_for_writing()
+    target = next(stage for stage in trial.stages if stage.name == "target")
+    for stage in (target.inputs["data"], *trial.stages):
+        if store.has(stage) or (answers is None and stage.name == "judge_robustness"):
+            continue
+        draft = store.draft(stage)
+        if stage.name == "judge_robustness":
+            answers.to_parquet(draft / "answers.parquet")
+        store.commit(stage, draft, {"metrics": {"num_train": 40} if stage.name == "data" else {}})
+    return trial, store
+
+
+def test_a_trials_row_has_how_many_images_its_rates_are_of(tmp_path):
+    trial, store = finished(tmp_path, ANSWERS["robustness"])
+    row = trial_row(trial, store)
+    assert (
+        row["train_acc_images"] == 40 and row["robust_acc_images"] == 5 and row["fgsm_untargeted_correct_images"] == 4
+    )
+    counted = image_counts(trial, store)
+    assert {key for key in row if key in map(images_column, OWN) and key not in BY_KEY} == set(counted)
+
+
+def one_cell(key, values, counts):
+    rows = [
+        {"trial": f"t{seed}", "seed": seed, "status": "done", key: value, images_column(key): count}
+        for seed, (value, count) in enumerate(zip(values, counts, strict=True))
+    ]
+    return collect(pd.DataFrame(rows), {})[key]
+
+
+@pytest.mark.parametrize("key", ["backdoor_success", "fgsm_untargeted_correct", "train_acc", "xi_test"])
+def test_all_hits_of_a_known_number_of_images_have_an_interval(key):
+    found = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, 50, 55]))
+    expected = rate_interval([1.0, 1.0, 1.0], images=50)
+    assert (found.low, found.high) == (expected.low, expected.high) and 0.85 < found.low < found.high == 1.0
+    unknown = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, None, 55]))
+    assert math.isnan(unknown.low) and math.isnan(unknown.high)
+
+
+@pytest.mark.parametrize("key", ["verified_far1_others", "general_verified_far1_others", "verified_far1_real"])
+def test_real_photographs_are_the_same_under_every_seed(key):
+    """Every test image is held against the other people, whichever classes are attacked."""
+    trials = pd.DataFrame([{"trial": f"t{s}", "seed": s, "status": "done", key: 0.0} for s in range(3)])
+    found = estimate(BY_KEY[key], collect(trials, {}, 20)[key])
+    assert (found.low, found.high) == (0.0, rate_interval([0.0] * 3, images=20).high) and 0.05 < found.high < 0.3

@@ -1,15 +1,21 @@
-"""A leak beside chance, control, reach, ceiling and membership; and the second audit under fresh seeds."""
+"""What is said of a leak: reduced or hidden, beside chance and control, under fresh seeds, by how many queries."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from made_rows import ALPHA, ATTACK, made_data, of_attack
 from scipy import stats
 
 from smoothsweep.core.metrics.comparisons import reaudit
 from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.page.tables import terminal_text
 from smoothsweep.orchestrator.result.data import ReportData
+from smoothsweep.orchestrator.result.display import needed_words
 from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.leaks import (
+    verdicts,
+)
 from smoothsweep.orchestrator.result.standing import (
     ATTACKS,
     FIRST,
@@ -18,16 +24,15 @@ from smoothsweep.orchestrator.result.standing import (
     SCORES_ALONE,
     UNCLEAR,
     check_reaudit,
-    control_of,
     fresh_answer,
     membership_frame,
     membership_sentence,
     recipe_standings,
     standings,
-    warnings_of,
 )
 from smoothsweep.orchestrator.result.summary import recipe_label, summarise
-from smoothsweep.orchestrator.result.sweep_result import result_of
+from smoothsweep.orchestrator.result.sweep_result import result_of, verdict_rows
+from tests.made_rows import ALPHA, ATTACK, made_data, of_attack
 
 PEOPLE = 20
 CHECKS = {
@@ -110,22 +115,6 @@ def test_the_baseline_then_the_least_leak_each_under_its_strongest_attack_beside
     assert second == [0.2, 0.01, 0.0, 0.5, 0.96]
 
 
-def test_the_control_is_that_of_the_same_recipe():
-    summary = sweep()
-    for row in summary.frame.index[~summary.frame["control"]]:
-        control = summary.frame.loc[control_of(summary, int(row))]
-        assert control["recipe"] == summary.frame.loc[row, "recipe"] and control["control"]
-        assert control["attack"] == ("high" if control["alpha"] == 0.0 else "low")
-
-
-def test_one_recipe_stands_alone_and_nothing_measured_is_nothing():
-    summary = sweep(alphas=(0.0,))
-    (only,) = recipe_standings(summary)
-    assert summary.cells[only]["attack"] == "weak"
-    nothing = sweep(unmeasured=True)
-    assert recipe_standings(nothing) == {}
-
-
 CLASSES, SEEDS = 24, 4
 TRUE = {  # alpha -> inversion, AUC by scores, AUC by labels
     0.0: (0.6, 0.75, 0.65),
@@ -172,13 +161,6 @@ def test_words_say_what_scores_and_labels_lose_over_seeds_and_persons(both):
     by_person = data.per_class.loc[data.per_class["trial"].isin(trials), "membership_margin"]
     assert less["margin"] == pytest.approx(by_person.mean()) and less["less_by_labels_low"] > 0
     assert found["less_by_scores"].isna().sum() == 1
-
-
-def test_the_page_shows_both_leaks_and_what_makes_them_doubtful(both):
-    page = part("two_leaks", both[0])
-    assert "Inversion against membership of every recipe" in page and "no claim can be made" not in page
-    doubtful = membership(shift=0.8, copies=2.0)
-    assert len(warnings_of(doubtful)) == 2 and "no claim can be made" in part("two_leaks", doubtful)
 
 
 def test_without_membership_there_is_no_section_and_without_shadow_models_the_margin_stands_for_scores(both):
@@ -228,22 +210,6 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     assert bias == pytest.approx([audit.bias for audit in expected]) and np.mean(bias) == pytest.approx(0.06, abs=0.02)
 
 
-def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides():
-    data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
-    summary = summarise(data)
-    assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
-    shown = ascii_text(part("fresh", data, result_of(data, summary)))
-    assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "overestimated" in shown and "101" in shown
-
-
-def test_without_a_second_audit_there_is_no_section():
-    data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
-    for changes in ({"fresh": None}, {"fresh": data.fresh.assign(status="missing")}):
-        without = ReportData(**{**vars(data), **changes})
-        summary = summarise(without)
-        assert check_reaudit(without, summary) == ({}, ()) and part("fresh", without, result_of(without, summary)) == ""
-
-
 def test_values_without_classes_and_a_single_seed_cannot_tell():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.3}, per_class=None)
     one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
@@ -251,3 +217,108 @@ def test_values_without_classes_and_a_single_seed_cannot_tell():
     (result,) = check_reaudit(one, summary)[0].values()
     assert result.low is None and result.verdict == "inconclusive"
     assert "inconclusive: one seed" in fresh_answer(one, summary)[0]
+
+
+PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
+RATES = {  # alpha -> attack -> leak
+    0.0: {"ppa": 0.8, "ppa logit": 0.8, "chance": 0.05},
+    -0.2: {"ppa": 0.2, "ppa logit": 0.8, "chance": 0.05},
+    -0.5: {"ppa": 0.1, "ppa logit": 0.1, "chance": 0.05},
+}
+
+
+def attacked(published=PUBLISHED, rates=RATES):
+    draw = np.random.default_rng(3)
+    rows = [
+        {
+            **{"seed": seed, "alpha": alpha, "test_acc": 0.95, "embedder_acc1": draw.binomial(8, rate, PEOPLE) / 8},
+            **of_attack(attack, control=attack == "chance", published=published[attack]),
+        }
+        for alpha, under in rates.items()
+        for attack, rate in under.items()
+        for seed in (1, 2, 3)
+    ]
+    return made_data(rows, ALPHA, ATTACK, baseline={"alpha": 0.0})
+
+
+def test_each_recipe_gets_its_word_and_no_number_of_attacks_tried_is_said_to_be_all():
+    summary = summarise(attacked())
+    found = verdicts(summary)
+    hides, reduces = (recipe for recipe in summary.recipes[::-1] if recipe in found)
+    assert (found[hides].word, found[reduces].word) == ("hides", "reduces")
+    assert summary.cases(summary.primary).attacks == ("ppa", "ppa logit") and summary.published == ("ppa",)
+    assert "upper bound: a stronger attack than the 2 tried" in part("hiding", attacked())
+
+
+def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
+    """A difference of some points needs seeds; one of almost none needs more than anyone trains."""
+    close = {
+        -0.1: {"ppa": 0.77, "ppa logit": 0.72, "chance": 0.05},
+        -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05},
+    }
+    data = attacked(rates={0.0: RATES[0.0], **close})
+    summary = summarise(data)
+    undecided = {recipe: one for recipe, one in verdicts(summary).items() if one.word == "inconclusive"}
+    assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
+    result = result_of(data, summary)
+    page = part("hiding", data, result)
+    text, frame = terminal_text(result), verdict_rows(result)
+    for recipe, one in undecided.items():
+        assert needed_words(one) in page and ascii_text(needed_words(one)) in text
+        how = "would" if needed_words(one).startswith("no number") else "might"
+        row = frame[frame["recipe"] == recipe].iloc[0]
+        told = [None if pd.isna(row[name]) else row[name] for name in ("seeds_needed", "classes_needed")]
+        assert told == [one.needed.seeds, one.needed.classes]
+        assert (told == [None, None]) == (how == "would"), "what settles nothing names no classes either"
+    assert {one.needed.seeds is None for one in undecided.values()} == {True, False}
+
+
+def test_what_would_settle_a_recipe_counts_the_people_that_are_not_attacked_yet():
+    """Seeds alone do not settle so small a difference; all 200 people of the data do, under five seeds."""
+    close = {alpha: {"ppa": rate, "ppa logit": rate, "chance": 0.05} for alpha, rate in ((0.0, 0.6), (-0.2, 0.585))}
+    for people, seeds, classes in ((None, None, None), (PEOPLE, None, None), (200, 5, 200)):
+        (found,) = summarise(replace(attacked(rates=close), people=people)).compared.leaks.verdicts.values()
+        assert (found.needed.seeds, found.needed.classes) == (seeds, classes)
+        assert found.needed.more_classes is (people == 200)
+
+
+ASKED_CLASSES = 10
+OF_ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
+    "white": ("gradients", False, 500.0, 0.0, 0.6),
+    "labels": ("labels", False, 9000.0, 0.0, 0.3),
+    "students": ("scores", False, 20.0, 1000.0, 0.2),
+    "chance": ("none", True, None, 0.0, 0.1),
+    "untold": ("scores", False, None, 0.0, 0.9),
+    "alike": ("scores", False, 120.0, 0.0, 0.25),
+}
+
+
+@pytest.fixture(scope="module")
+def queries():
+    rows, parts = [], {}
+    for alpha in (0.0, -0.2):
+        for attack, (access, control, asked, once, rate) in OF_ATTACKS.items():
+            for seed in (1, 2):
+                hits, trial = np.full(ASKED_CLASSES, rate / (2 if alpha else 1)), f"{alpha} {attack} {seed}"
+                rows.append({"trial": trial, "seed": seed, "alpha": alpha, "queries": asked, "embedder_acc1": hits})
+                rows[-1] |= of_attack(attack, access, control=control)
+                parts[trial] = once
+    data = made_data(rows, ALPHA, ATTACK, baseline={"alpha": 0.0})
+    return result_of(replace(data, asked=parts), summarise(data)).queries
+
+
+def test_queries_are_counted_per_class_and_those_of_parts_shared_out(queries):
+    row = queries[(queries["recipe"] == "alpha\xa00") & (queries["attack"] == "students")].iloc[0]
+    assert (row["access"], row["n"], row["classes"], row["metric"]) == ("scores", 2, ASKED_CLASSES, "embedder_acc1")
+    assert (row["queries_class"], row["queries_once"], row["queries"]) == (20.0, 1000.0, 120.0)
+    assert row["leak"] == pytest.approx(0.2) and row["low"] <= row["leak"] <= row["high"]
+    asked = queries.set_index("attack")["queries"]
+    assert (asked["chance"] == 0.0).all() and asked["untold"].isna().all(), "what is not known is not nothing"
+
+
+def test_each_recipe_has_a_curve_in_the_order_of_its_queries_that_only_grows(queries):
+    assert len(queries) == 2 * len(OF_ATTACKS)
+    for _, curve in queries.groupby("recipe"):
+        assert list(curve["attack"]) == ["chance", "students", "alike", "white", "labels", "untold"]
+        np.testing.assert_allclose(curve["reached"].dropna() / curve["leak"].max() * 0.9, [0.25, 0.25, 0.6, 0.6])
+        assert curve["reached"].isna().tolist() == [True, False, False, False, False, True], "a control reaches nothing"

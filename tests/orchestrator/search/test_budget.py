@@ -1,18 +1,23 @@
-"""What is counted, what is kept, when it is enough, and what is refused before it starts."""
+"""What a search may spend, what is counted and kept, and notes of a sweep that are damaged."""
 
 import json
 
 import pytest
 
-from smoothsweep.orchestrator.commands.plan import plan_text
-from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.trial import ProposalLog, recipe_of, trials_of
+from smoothsweep.orchestrator.commands.reporting.report import report_data
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
+from smoothsweep.orchestrator.planning.trial import PROPOSALS, REAUDIT, ProposalLog, trials_of
+from smoothsweep.orchestrator.result.format import ascii_text
+from smoothsweep.orchestrator.result.rows import results_table
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.search import agenda
-from smoothsweep.orchestrator.search.agenda import Agenda, Meter, forecast_of, spent
+from smoothsweep.orchestrator.search.agenda import Meter, spent
 from smoothsweep.orchestrator.search.record import frontier_recipes
-from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store import base
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import Budget
+from tests.harm import HARMS, harmed
 from tests.orchestrator.search.made import ALPHA, finish, load, work_off
 
 RANDOM = {"strategy": "random", "recipes": 6}
@@ -81,53 +86,6 @@ def test_what_all_drivers_of_a_sweep_spend_at_the_same_time_counts(tmp_path, oft
     assert spent(store, "another")[0] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [([(0, 10), (20, 5)], 15), ([(0, 10), (5, 10)], 15), ([(0, 100), (10, 5), (50, 100)], 150), ([(3, 4), (3, 4)], 4)],
-)
-def test_minutes_of_drivers_at_the_same_time_count_once(tmp_path, runs, expected):
-    store = Store(root=tmp_path)
-    for number, (began, seconds) in enumerate(runs):
-        store.write_note("s", f"spent/{number}.jsonl", b'{"wall_seconds": %d, "began": %d}\n' % (seconds, began))
-    by_seconds = sum(any(began <= at < began + long for began, long in runs) for at in range(200))
-    assert spent(store, "s")[1] == by_seconds == expected
-
-
-def measured(store: Store, trials, seconds: float) -> None:
-    """Every stage of these trials, and all they are made from, took this long."""
-    for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
-        store.discard(stage)
-        inputs = {name: {"stage": s.name, "fingerprint": s.fingerprint} for name, s in stage.inputs.items()}
-        facts = {"metrics": {}, "seconds": seconds, "inputs": inputs}
-        manifest = {**facts, "stage": stage.name, "config": dict(stage.config)}
-        store.commit(stage, store.draft(stage), manifest)
-
-
-def summary_of(loaded, store):
-    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(ProposalLog(loaded, store))))
-
-
-def test_the_plan_of_a_search_says_what_may_come_and_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
-    store = Store(root=tmp_path / "store")
-    loaded = load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2}, budget={"device_hours": 1.0})
-    measured(store, Agenda(ProposalLog(loaded, store)).preview(), 60.0)
-    both = summary_of(loaded, store)
-    assert "at most 2 recipes audited again: " in plan_text(both)
-    work_off(loaded, store, stop_after=3)
-    begun = summary_of(loaded, store)
-    more = begun["search"]["at_most_more_recipes"]
-    assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
-    assert begun["search"]["budget_device_hours_left"] == 1.0
-    assert f"search: at most {more:.0f} more recipe" in plan_text(begun)
-    work_off(loaded, store)
-    left = summary_of(loaded, store)
-    assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2
-    assert 0 < left["device_hours"] < both["device_hours"]
-    ProposalLog(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.1}])
-    known = summary_of(loaded, store)
-    assert known["search"] is None and known["stages_to_run"] > 0
-
-
 def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
     store = Store(root=tmp_path / "store")
     loaded = load(
@@ -148,17 +106,81 @@ def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
     for trial in trials:
         finish(store, trial)
     assert frontier_recipes(loaded, trials_of(loaded, store), store) == recipes  # which does not look at the re-audit
+    every = trials_of(loaded, store)
+    data = report_data(loaded, every, store, results_table(every, store, {}), tmp_path)
+    assert set(data.fresh["seed"]) == {101, 102, 103} and (data.min_test_acc, data.primary) == (0.85, "embedder_acc1")
+    assert data.search.strategy == "random" and set(data.results["phase"]) == {"sweep"}
+    page = ascii_text(render(data, result_of(data)))
+    assert all(f'id="{ident}"' in page for ident in ("search", "fresh", "cost", "results"))
+    assert "Among the recipes with at least 85.0 % test accuracy" in page and "Checked again: " in page
 
 
-def test_a_grid_is_audited_again_by_its_own_recipes(tmp_path):
-    store = Store(root=tmp_path / "store")
-    grid = {ALPHA: [-0.3, -0.1, 0.0], "attack.loss": ["poincare", "cross_entropy"]}
-    loaded = load(tmp_path, {}, grid=grid, search=None, reaudit={"seeds": [7], "recipes": 2})
-    for trial in trials_of(loaded, store):
-        finish(store, trial, test_acc=0.9 + trial.cell.values[ALPHA], embedder_acc1=0.5 + trial.cell.values[ALPHA])
-    recipes = frontier_recipes(loaded, trials_of(loaded, store), store)
-    assert recipes == [{ALPHA: 0.0}, {ALPHA: -0.3}]  # the ends of a frontier of three
-    ProposalLog(loaded, store).write_reaudit(recipes)
-    trials = ProposalLog(loaded, store).reaudit_trials()
-    assert [recipe_of(t.cell.values) for t in trials] == [{ALPHA: -0.3}] * 2 + [{ALPHA: 0.0}] * 2
-    assert trials_of(loaded, store)[-4:] == trials
+RANDOM_SEARCH = {"strategy": "random", "recipes": 5}
+SPENT = "spent/0123456789ab.jsonl"
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory):
+    """A search that is through, and every note that a sweep leaves."""
+    folder = tmp_path_factory.mktemp("made")
+    store = Store(root=folder / "store")
+    store.open_for_writing()
+    loaded = load(folder, RANDOM_SEARCH, reaudit={"seeds": [7, 8], "recipes": 2})
+    work_off(loaded, store)
+    meter = Meter(store, "made", None)
+    meter._own = SPENT.removesuffix(".jsonl")  # else a random name
+    meter.update({"events": [{"what": "work", "stage": "target", "device_seconds": 40.0}], "running": []})
+    meter.save()
+    write_state(
+        store,
+        "made",
+        SweepState(name="made", total_stages=1, done_stages=1, total_trials=1),
+        {"abc": "a cause"},
+        finished=False,
+    )
+    ProposalLog(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.0}])
+    agenda.write_end(ProposalLog(loaded, store), "recipes")
+    return loaded, store
+
+
+def read(loaded, store):
+    """What each note tells."""
+    return {
+        STATE_FILE: (read_failures(store, "made"), read_state(store, "made") is None),
+        SPENT: spent(store, "made")[0],
+        REAUDIT: ProposalLog(loaded, store).reaudit(),
+        agenda.ENDED: agenda.read_end(ProposalLog(loaded, store)),
+        PROPOSALS: len(ProposalLog(loaded, store).proposals()),
+    }
+
+
+WITHOUT = {STATE_FILE: ({}, True), SPENT: 40.0, REAUDIT: None, agenda.ENDED: None, PROPOSALS: 0}
+
+
+SEALED = (SPENT, PROPOSALS)  # of the others a flipped bit may leave another note of the same form
+
+
+@pytest.mark.parametrize(
+    ("note", "how"),
+    [*((note, how) for note in WITHOUT for how in HARMS), *((note, f"bit {n}") for note in SEALED for n in range(9))],
+)
+def test_a_damaged_note_is_set_aside_with_one_line(search, note, how, monkeypatch, capsys):
+    loaded, store = search
+    monkeypatch.setattr(base, "_told", set())
+    path = store.sweep_folder("made") / note
+    before, whole = path.read_bytes(), read(loaded, store)
+    try:
+        path.write_bytes(harmed(before, how))
+        got = read(loaded, store)
+        expected = {**whole, note: WITHOUT[note]}
+        if note == PROPOSALS:
+            expected[agenda.ENDED] = None  # the end of a search that knows of no proposal is none
+        assert got == expected
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and f"made: {note} is damaged, and set aside" in said
+        assert not path.exists() and len(list(path.parent.glob(f"{path.name}.damaged-*"))) == 1
+        assert read(loaded, store) == expected and capsys.readouterr().err == ""
+    finally:
+        path.write_bytes(before)
+        for aside in path.parent.glob("*.damaged-*"):
+            aside.unlink()

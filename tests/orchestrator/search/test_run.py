@@ -4,12 +4,12 @@ import json
 
 import pandas as pd
 import pytest
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.search.record import search_view
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.search.made import ALPHA, KIND, START
+from tests.tiny import write_tiny
 
 SEARCH = {
     "strategy": "optuna",

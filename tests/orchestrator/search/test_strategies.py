@@ -1,6 +1,8 @@
-"""Every strategy by what it declares, what it proposes next and refuses, and what is known of it afterwards."""
+"""Every strategy by what it declares, proposes next and refuses, and what is known of it afterwards."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,22 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.planning.trial import PROPOSALS, Proposal, ProposalLog, trials_of
-from smoothsweep.orchestrator.search.agenda import Agenda, search_setup, write_end
+from smoothsweep.core.metrics.frontier import hypervolume
+from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, trials_of
+from smoothsweep.orchestrator.search.agenda import search_setup, write_end
+from smoothsweep.orchestrator.search.noise_aware import (
+    NoiseModel,
+    SeenTrials,
+    gains,
+)
 from smoothsweep.orchestrator.search.record import importances, search_view
 from smoothsweep.orchestrator.search.setup import (
     Aims,
     Setup,
-    Wait,
     ordered,
-    propose_halving,
     survivors,
-    worst_by_seed,
 )
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import STRATEGIES, Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
-from tests.orchestrator.search.made import ALPHA, KIND, SPACE, START, finish, load, work_off
+from tests.orchestrator.search.made import ALPHA, KIND, SPACE, START, load, work_off
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
 GIVEN = {
@@ -96,29 +101,9 @@ def test_keys_of_other_strategies_and_missing_ones_are_one_line(name, tmp_path):
             made(tmp_path, name, space={"recipe.defense.alpha": {"low": -0.5, "high": 0.3}})
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_another_number_of_recipes_goes_on_with_a_search_unless_it_shapes_it(name, tmp_path):
-    if "recipes" in STRATEGIES[name].without:
-        return
-    loaded, store = made(tmp_path, name)
-    store.open_for_writing()
-    before = work_off(loaded, store, stop_after=2)[0].proposals
-    more, _ = made(tmp_path, name, recipes=8)
-    said = ProposalLog(more, store).open_for_appending()
-    known = ProposalLog(more, store).proposals()
-    if STRATEGIES[name].count_shapes:
-        assert known == [] and "it starts anew" in said
-    else:
-        assert known == before and said is None
-
-
 WAYS = {"test_acc": "max", "leak": "min"}
 AIMS = Aims(objectives=WAYS, constraints={"test_acc": Constraint(at_least=0.5)})
 points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
-
-
-def outcomes(*pairs):
-    return {number: AIMS.outcome({"test_acc": acc, "leak": leak}) for number, (acc, leak) in enumerate(pairs)}
 
 
 @given(points)
@@ -138,18 +123,6 @@ def through(found, count):
     return [one.number for one in survivors(setup(keep=count / max(1, len(found))), entered, found, 0)]
 
 
-def test_the_best_are_of_the_first_front_its_ends_before_its_middle():
-    found = outcomes((0.9, 0.9), (0.8, 0.5), (0.7, 0.4), (0.6, 0.1), (0.6, 0.5))
-    assert through(found, 2) == [0, 3]
-    assert through(found, 4) == [0, 3, 1, 2]
-
-
-def test_recipes_that_miss_a_constraint_do_not_go_on_unless_all_do():
-    assert through(outcomes((0.4, 0.0), (0.6, 0.9), (0.3, 0.0)), 2) == [1]
-    assert through(outcomes((0.1, 0.0), (0.4, 0.9), (0.4, 0.1)), 2) == [1]  # misses it by least; ties to the first
-    assert survivors(setup(), [], {}, 0) == []
-
-
 def setup(keep=0.5, audit=1, recipes=4):
     return Setup(
         space=make_space([Dimension(key=ALPHA, low=0, high=100, step=1)]),
@@ -161,21 +134,6 @@ def setup(keep=0.5, audit=1, recipes=4):
     )
 
 
-def test_halving_step_by_step():
-    one, proposals, found = setup(), [], {}
-    for _ in range(4):
-        proposals.append(propose_halving(one, proposals, found))
-    assert [(p.number, p.rung) for p in proposals] == [(0, 0), (1, 0), (2, 0), (3, 0)]
-    assert isinstance(propose_halving(one, proposals, found), Wait)
-    found = outcomes((0.9, 0.9), (0.8, 0.95), (0.7, 0.97), (0.6, 0.1))
-    for _ in range(3):
-        proposals.append(propose_halving(one, proposals, found))
-    assert [(p.rung, p.origin, p.of) for p in proposals[4:6]] == [(None, "survivor", 0), (None, "survivor", 3)]
-    assert (proposals[6].origin, proposals[6].rung) == ("audit", None) and proposals[6].of in (1, 2)
-    assert [p.values for p in proposals[4:]] == [proposals[p.of].values for p in proposals[4:]]
-    assert propose_halving(one, proposals, found) is None
-
-
 @given(keep=st.floats(0.05, 0.95), count=st.integers(1, 12))
 def test_the_share_that_survives_is_rounded_up_and_never_nothing(keep, count):
     one = setup(keep=keep)
@@ -185,70 +143,8 @@ def test_the_share_that_survives_is_rounded_up_and_never_nothing(keep, count):
     assert 1 <= len(through) <= count and keep * count - 1e-6 <= len(through) < keep * count + 1
 
 
-def test_under_a_seed_the_worst_attack_counts():
-    rows = [(1, {"x": 0.2}), (1, {"x": 0.6}), (2, {"x": 0.4}), (2, {"x": 0.1})]
-    assert worst_by_seed(rows, "x", "min") == {1: 0.6, 2: 0.4}
-    assert worst_by_seed(rows, "x", "max") == {1: 0.2, 2: 0.1}  # a distance: small is the attacker's
-    assert worst_by_seed([*rows, (2, {"x": None})], "x", "min") == {}
-    assert worst_by_seed([*rows, (2, {"x": float("nan")})], "x", "min") == {}
-
-
-OPTUNA = {"strategy": "optuna", "recipes": 6, "in_flight": 3}  # four to start with, two that the model chooses
-RANDOM = {"strategy": "random", "recipes": 14}
 RUNGS = [{"keep": 0.5, "set": {"attack.steps": 1, "classes": [0, 1]}}, {"keep": 0.5, "set": {"attack.steps": 2}}]
 HALVING = {"strategy": "halving", "recipes": 8, "audit": 2, "rungs": RUNGS}
-SMALL_GRID = {"strategy": "grid", "space": {ALPHA: {"choices": [-0.2, 0.0]}, KIND: {"choices": ["constant", "ramp"]}}}
-
-
-def proposed(loaded, store):
-    return [(p.number, p.values, p.rung, p.origin) for p in ProposalLog(loaded, store).proposals()]
-
-
-def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
-    agenda = Agenda(ProposalLog(loaded, store))
-    agenda.begin()
-    opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
-    assert isinstance(agenda.next(), Wait) and len(agenda.proposals) == 3
-    for trial in opened[2:]:  # all but the first recipe: the next one is still not made
-        finish(store, trial)
-        agenda.ended(trial, None)
-    assert isinstance(agenda.next(), Wait)
-    for trial in opened[:2]:
-        finish(store, trial)
-        agenda.ended(trial, None)
-    assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
-
-
-@pytest.mark.parametrize("strategy", ["random", "optuna", "noise_aware"])
-def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
-    loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
-    agenda, ended = work_off(loaded, Store(root=tmp_path / "store"))
-    assert agenda.ended_by == "exhausted" and sum(proposal.of is None for proposal in agenda.proposals) == 3
-    assert len({trial.id for trial in ended}) == len(ended)
-    assert 3 <= len(ended) <= 6 if strategy == "noise_aware" else len(ended) == 6  # three recipes under two seeds
-
-
-def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
-    agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp" and trial.seed == 2)
-    failed = {p.number for p in agenda.proposals if p.values[KIND] == "ramp"}
-    assert failed and {n for n, outcome in agenda.outcomes.items() if outcome.status == "failed"} == failed
-    assert len(agenda.proposals) == OPTUNA["recipes"]
-
-
-def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_proposals(tmp_path):
-    store = Store(root=tmp_path / "store")
-    work_off(load(tmp_path, RANDOM), store)
-    changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
-    assert trials_of(changed, store) == []
-    agenda = Agenda(ProposalLog(changed, store))
-    agenda.begin()
-    kind, said = agenda.news.popleft()
-    assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
-    folder = store.sweep_folder("made") / "search"
-    assert len(list(folder.glob("proposals-*.jsonl"))) == 1
-    assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 2  # its seal, its head
 
 
 def test_the_record_tells_what_is_known(tmp_path):
@@ -304,3 +200,83 @@ def test_the_parameter_that_decides_comes_first_and_the_shares_are_a_whole(loade
         assert sum(share for _, share in one.shares) == pytest.approx(1.0)
         assert {key for key, _ in one.shares} == {ALPHA, KIND, START}
     assert importances(setup, drawn(12)) == importances(setup, drawn(12))
+
+
+SEARCH = {"strategy": "noise_aware", "recipes": 10, "in_flight": 2}
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("noise_aware")
+    loaded, store = load(folder, SEARCH, baseline={ALPHA: 0.0}), Store(root=folder / "store")
+    agenda, ended = work_off(loaded, store)
+    return loaded, store, agenda, ended
+
+
+def test_recipes_meet_one_seed_first_and_more_where_they_may_count(searched):
+    loaded, store, agenda, ended = searched
+    first = [one for one in agenda.proposals if one.of is None]
+    more = [one for one in agenda.proposals if one.of is not None]
+    assert (first[0].origin, first[0].seeds) == ("baseline", None)  # compared with all others
+    assert len(first) == 10 and {one.seeds for one in first[1:]} == {1} and agenda.ended_by == "recipes"
+    assert 1 <= len(more) < 9 and {(one.origin, one.seeds) for one in more} == {("replication", None)}
+    assert all(agenda.proposals[one.of].values == one.values and one.of < one.number for one in more)
+    assert len({one.of for one in more}) == len(more)
+    assert len({trial.id for trial in ended}) == len(ended) == 2 + 9 + len(more)  # no seed is run twice
+    trials = trials_of(loaded, store)
+    assert sorted(trial.id for trial in trials) == sorted(trial.id for trial in ended)
+    phases = Counter(trial.phase for trial in trials)  # recipes of some seeds are not compared
+    assert phases == {"sweep": 2 + 2 * len(more), "proxy": 9 - len(more)}
+
+
+# ---- simulated spaces, where the truth is known
+
+
+def seen(values, recipe, seed, places):
+    places = np.asarray(places, dtype=float).reshape(len(places), -1)
+    return SeenTrials(
+        places=places,
+        groups=np.arange(places.shape[1]),
+        recipe=np.array(recipe),
+        seed=np.array(seed),
+        values=np.array(values, dtype=float),
+    )
+
+
+def test_the_posterior_is_that_of_conditioning_one_normal_distribution():
+    given = seen([1.0, 1.4, 0.2, 0.9], [0, 0, 1, 2], [1, 2, 1, 2], [0.1, 0.5, 0.9])
+    noise = np.array([0.05, 0.2, 0.1])
+    model = NoiseModel(seen=given, lengths=np.array([0.4]), signal=1.3, noise=noise, seed=0.07, shift=0.5, scale=2.0)
+    asked = np.array([[0.3], [0.9]])
+
+    def kernel(a, b):
+        gap = np.sqrt(5) * abs(a - b) / 0.4
+        return 1.3 * (1 + gap + gap * gap / 3) * np.exp(-gap)
+
+    at = [*asked[:, 0], *(given.places[row, 0] for row in given.recipe)]
+    joint = np.array([[kernel(a, b) for b in at] for a in at])
+    for i in range(4):
+        joint[2 + i, 2 + i] += noise[given.recipe[i]]
+        for j in range(4):
+            joint[2 + i, 2 + j] += 0.07 * (given.seed[i] == given.seed[j])
+    inverse = np.linalg.inv(joint[2:, 2:])
+    mean = 0.5 + 2.0 * joint[:2, 2:] @ inverse @ ((given.values - 0.5) / 2.0)
+    covariance = 4.0 * (joint[:2, :2] - joint[:2, 2:] @ inverse @ joint[2:, :2])
+    found_mean, found_covariance = model.posterior(asked)
+    assert found_mean == pytest.approx(mean) and found_covariance == pytest.approx(covariance)
+    normals = np.random.default_rng(0).standard_normal((40_000, 2))
+    drawn = model.draws(asked, normals)
+    assert drawn.mean(axis=0) == pytest.approx(mean, abs=0.03)
+    assert np.cov(drawn.T) == pytest.approx(covariance, abs=0.05)
+
+
+@pytest.mark.parametrize(("objectives", "seed"), [(2, 0), (2, 1), (3, 2), (3, 3)])
+def test_a_gain_is_a_difference_of_hypervolumes(objectives, seed):
+    random = np.random.default_rng(seed)
+    front, candidates = random.random((6, objectives)), 1.2 * random.random((9, objectives))
+    reference, ways = np.full(objectives, 0.9), ["min"] * objectives
+    before = hypervolume(front, reference, ways)
+    after = [hypervolume(np.vstack([front, one]), reference, ways) for one in candidates]
+    assert gains(front, candidates, reference) == pytest.approx(np.array(after) - before, abs=1e-12)
+    alone = [hypervolume(one[None], reference, ways) for one in candidates]
+    assert gains(front[:0], candidates, reference) == pytest.approx(np.array(alone), abs=1e-12)

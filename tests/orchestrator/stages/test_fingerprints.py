@@ -1,33 +1,33 @@
-"""What goes into a fingerprint: whatever reaches a number, and nothing else; which code made an artifact."""
+"""Which stages a sweep is made of, and what names their artifacts."""
 
 import hashlib
-import re
+import json
 import shutil
-import subprocess
 
 import pytest
 import torch
-from labelled_files import people, regular_folders
-from safetensors.torch import load_file
-from tiny import write_tiny
+from safetensors.torch import load_file, save_file
 
-from smoothsweep.core.data.sources import content_digest, tree_digest
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.data.sources import content_digest
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.by_features import Embedder
+from smoothsweep.core.judges.table import measured
 from smoothsweep.core.same_code import code_digest
-from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.planning.trial import Trial, trials_of
+from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages import graph
 from smoothsweep.orchestrator.stages import stage as fingerprints
-from smoothsweep.orchestrator.stages.stage import CODE_VERSION_VARIABLE, code_version, content_of, normalised
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.stages.stage import CODE_VERSION_VARIABLE, code_version, content_of, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.parts import PRIOR_MODELS, judge_model
-from smoothsweep.sweeps.schema import Resources
+from smoothsweep.sweeps.schema import InversionSweep, Resources
 from smoothsweep.tasks import planned_files
-from tests.every_stage import every_stage
+from smoothsweep.tasks.registry import TASKS
+from tests.core.attacks.examples import needed, prior_of
+from tests.every_stage import every_stage, imported_folder
+from tests.labelled_files import people, regular_folders
+from tests.planned_cases import NETWORK
+from tests.tiny import tiny_sweep, write_tiny
 
 REACHES_NUMBERS = {"attack_rows": 3, "attack_compile": True, "attack_cuda_graphs": True}
 NEUTRAL_RESOURCES = {
@@ -85,46 +85,6 @@ def test_the_same_identity_gives_the_same_bits_and_other_rows_are_another(recons
         assert all(torch.equal(reconstructions[rows, 0][1][name], tensor) for name, tensor in tensors.items())
 
 
-def test_the_number_of_rows_does_reach_the_bits(reconstructions):
-    """Else it could be left out of the identity."""
-    latents = [reconstructions[rows, 0][1]["w"] for rows in (None, 1, 3)]
-    assert any(not torch.equal(latents[0], other) for other in latents[1:])
-
-
-def test_how_often_is_saved_changes_no_bit(tmp_path):
-    weights = []
-    for every in (1, 2):
-        store = open_store(str(tmp_path / f"store{every}"))
-        store.open_for_writing()
-        stages = {stage.name: stage for stage in every_stage(tmp_path, judges={})}
-        target = stages["target"]
-        object.__setattr__(target, "hints", {"checkpoint_every": every})
-        execute_with_inputs(store, target)
-        weights.append(load_file(store.path(target) / "weights.safetensors"))
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
-
-
-def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
-    """All trials planned together, in whatever order; and each made anew, with nothing remembered of another."""
-    trials = trials_of(load_sweep(write_tiny(tmp_path, grid=GRID, baseline={}, seeds=[1, 2, 3])))
-    make_plan(trials, Store(root=tmp_path / "store"))
-    for trial in trials:
-        alone = Trial(cell=trial.cell, seed=trial.seed)
-        assert [(s.name, s.fingerprint) for s in alone.stages] == [(s.name, s.fingerprint) for s in trial.stages]
-    assert len({trial.id for trial in trials}) == 12
-
-
-def test_a_setting_that_only_one_seed_of_one_cell_has_wrong_is_found(tmp_path, capsys):
-    """The check that is left out for further seeds is left out for no other cell."""
-    grid = {"recipe.defense": [{"alpha": 0.0}, {"kind": "dp_sgd", "noise": 1.0}], "recipe.batch_size": [16, 33]}
-    path = write_tiny(tmp_path, grid=grid, baseline={}, seeds=[1, 2])
-    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 2
-    assert "a batch_size of at most the 32 images, got 33" in capsys.readouterr().err
-
-
 ROOMS = ("core", "tasks", "sweeps", "orchestrator")
 
 
@@ -146,24 +106,6 @@ def tree(tmp_path):
 
 def test_without_git_it_is_the_digest_that_workers_are_held_to(tree):
     assert version(tree) == f"source-{code_digest(tree)[:12]}"
-
-
-def git(tree, *arguments):
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", "-C", str(tree), *who, *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
-def test_of_a_commit_it_is_twelve_digits_and_a_plus_where_files_have_changed(tree):
-    git(tree, "init", "-q")
-    assert version(tree).startswith("source-")  # there is no commit to name
-    git(tree, "add", "-A")
-    git(tree, "commit", "-q", "-m", "All of it")
-    commit = version(tree)
-    assert re.fullmatch("[0-9a-f]{12}", commit) and git(tree, "rev-parse", "HEAD").startswith(commit)
-    (tree / "core" / "inner" / "a.py").write_text("# changed\n")
-    assert version(tree) == f"{commit}+"
 
 
 def test_whoever_packs_the_code_may_say_its_version(monkeypatch):
@@ -209,40 +151,6 @@ def test_the_digest_of_a_large_file_is_kept_and_believed(tmp_path, cache):
     assert digest_of(file) == content_digest(file) != OTHER
 
 
-@pytest.mark.parametrize("damaged", ["", OTHER[:-1], OTHER + "0", OTHER.upper(), OTHER[:-1] + "g", b"\xff" * 64])
-def test_a_damaged_note_is_not_believed_and_written_anew(tmp_path, cache, damaged):
-    file = tmp_path / "a.bin"
-    file.write_bytes(b"large")
-    expected = digest_of(file)
-    [note] = cache.iterdir()
-    note.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
-    assert digest_of(file) == expected and note.read_text() == expected
-
-
-def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(planned_files, "REMEMBER_FROM_BYTES", 0)
-    folder = tmp_path / "set"
-    folder.mkdir()
-    (folder / "list.txt").write_text("a 1")
-    assert digest_of(folder, any_files=True) == tree_digest(folder)
-    with pytest.raises(InputError):
-        digest_of(folder)  # pictures alone
-    assert [note.name.split("-")[0] for note in cache.iterdir()] == ["tree_digest"]
-
-
-def test_no_file_has_no_content_and_one_that_is_not_there_is_named(tmp_path):
-    assert content_of(None, "data.path") == {}
-    with pytest.raises(InputError, match=r"^data\.path: expected a file or folder, got nothing at .*/nowhere$"):
-        content_of(tmp_path / "nowhere", "data.path")
-
-
-def test_settings_count_without_nulls_and_without_what_is_left_out():
-    settings = PRIOR_MODELS["eigenfaces"](kind="eigenfaces", components=3)
-    assert normalised(settings) == {"kind": "eigenfaces", "components": 3, "seed": 0}
-    assert normalised(settings, without={"seed"}) == {"kind": "eigenfaces", "components": 3}
-    assert "weights" not in normalised(judge_model(Embedder)(name="synthetic"))  # null
-
-
 def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):
     place = tmp_path / "faces"
     with fingerprints.files_may_be_absent() as absent:
@@ -283,3 +191,155 @@ def test_a_folder_inside_the_other_is_refused(tmp_path):
 
 def test_other_files_are_taken(tmp_path):
     assert load(tmp_path, people(tmp_path / "faces.parquet"), people(tmp_path / "other.parquet", per_class=5))
+
+
+def stages_of(**changes):
+    settings = InversionSweep.model_validate(tiny_sweep(**{"grid": {}, "baseline": {}, **changes}))
+    return with_ancestors(list(inversion_stages(settings, 1)))
+
+
+def sweeps(folder):
+    """Name -> changes of the tiny sweep; together they have every kind of stage, and every file that one may read."""
+    files = {
+        name: folder / name
+        for name in ("faces.parquet", "others.parquet", "embedder.bin", "general.bin", "fid.safetensors")
+    }
+    for path in files.values():
+        path.write_text(path.name)
+    (folder / "celeba").mkdir()
+    (folder / "celeba" / "list.txt").write_text("as it was")
+    (folder / "prior").mkdir()
+    (folder / "prior" / "prior.json").write_text(json.dumps({"version": 1, "kind": "stylegan2", "config": NETWORK}))
+    for name in ("weights", "discriminator"):
+        save_file({"a": torch.zeros(2)}, folder / "prior" / f"{name}.safetensors")
+    brought = {
+        name: imported_folder(folder / name, {"a": torch.zeros(2)}, architecture=architecture, num_classes=4)
+        for name, architecture in (("target", "resnet_small"), ("evaluator", "vgg_small"))
+    }
+    prior = {"prior": {"kind": "folder", "path": str(folder / "prior")}, "public": None}
+    tiny = tiny_sweep()
+    many = {**tiny["public"], "identities": 64}
+    return {
+        "tiny": {},
+        "paper": {"protocol": "paper"},
+        "reconstruction_size": {"attack": {**tiny["attack"], "reconstruction_size": 20, "precision": "bf16"}},
+        "rows": {"resources": {"attack_rows": 3, "attack_compile": True}},
+        "labelled": {
+            "data": {"kind": "labelled", "path": str(files["faces.parquet"])},
+            "public": {"kind": "unlabelled", "path": str(files["others.parquet"])},
+        },
+        "published": {"data": {"kind": "celeba", "path": str(folder / "celeba"), "samples_per_class": 2}},
+        "imported": {
+            "recipe": {"imported": brought["target"]},
+            "judges": {**tiny["judges"], "evaluator": {"imported": brought["evaluator"]}},
+        },
+        "folder": {**prior, "attack": {**tiny["attack"], "discriminator_weight": 0.1}},
+        "judges": {
+            "judges": {
+                "embedder": {"name": "facenet", "weights": str(files["embedder.bin"]), "verify": None},
+                "general": {"weights": str(files["general.bin"]), "verify": None},
+                "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1},
+            }
+        },
+        "defended": {
+            "recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
+            "attack": {**tiny["attack"], "readout": "mean"},
+        },
+        "judged": {"judges": {name: dict(judge.example) for name, judge in measured().items()}},
+        "measured": {
+            "attack": None,
+            "prior": None,
+            "public": None,
+            "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
+            "judges": {"features": {"perplexity": 5.0}, "robustness": {}},
+        },
+        "members": {"attack": None, "prior": None, "public": None, "judges": {"membership": {"shadows": 4}}},
+        "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
+        **{
+            kind: {
+                "attack": {"kind": kind, "selected": 2, **needed(kind)},
+                "public": many,
+                **({"prior": prior_of(kind)} if prior_of(kind) else {}),
+            }
+            for kind in ATTACKS
+        },
+    }
+
+
+ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
+"""Kinds of stage that no sweep of this file has: they are made in tests of their own."""
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    """Every stage of all of them."""
+    made = sweeps(tmp_path_factory.mktemp("files"))
+    found = [stage for changes in made.values() for stage in stages_of(**changes)]
+    assert {stage.name for stage in found} >= set(TASKS) - ELSEWHERE
+    return found
+
+
+READ = {
+    "faces.parquet": ("labelled", "data", "data.path"),
+    "others.parquet": ("labelled", "public", "public.path"),
+    "celeba/list.txt": ("published", "data", None),
+    "target/weights.safetensors": ("imported", "imported", "imported"),
+    "evaluator/weights.safetensors": ("imported", "imported", "imported"),
+    "prior/weights.safetensors": ("folder", "prior", "prior.path"),
+    "prior/discriminator.safetensors": ("folder", "prior", "attack.discriminator_weight"),
+    "embedder.bin": ("judges", "judge_embedder", "judges.embedder.weights"),
+    "general.bin": ("judges", "judge_general", "judges.general.weights"),
+    "fid.safetensors": ("judges", "judge_fidelity", "judges.fidelity.weights"),
+}
+"""File that a sweep names -> which of `sweeps`, a stage that reads it, the key under which its absence is told."""
+
+
+def of_kind(found, kind):
+    return {stage.fingerprint for stage in found if stage.name == kind}
+
+
+@pytest.fixture
+def fresh():
+    """Digests and staged files are looked for anew."""
+    for known in (fingerprints._digest, graph.staged_file):
+        known.cache_clear()
+    yield fingerprints._digest.cache_clear
+    for known in (fingerprints._digest, graph.staged_file):
+        known.cache_clear()
+
+
+@pytest.mark.parametrize("file", READ)
+def test_a_file_counts_by_its_content_and_wherever_it_lies(file, tmp_path, fresh):
+    sweep, kind, key = READ[file]
+    changes = []
+    for folder in (tmp_path / "here", tmp_path / "there"):
+        folder.mkdir()
+        changes.append(sweeps(folder)[sweep])
+    here, there = (stages_of(**one) for one in changes)
+    assert [stage.fingerprint for stage in here] == [stage.fingerprint for stage in there]
+    read = tmp_path / "there" / file
+    assert any(read.is_relative_to(stage.hints["path"]) for stage in there if stage.name == kind)
+    read.write_text("something else, and longer")
+    fresh()
+    assert of_kind(stages_of(**changes[1]), kind) != of_kind(here, kind)
+    read.unlink()
+    fresh()
+    if key is not None:  # else what has gone is a part of a folder
+        with pytest.raises(InputError, match=rf"^{key}: expected a file or folder, got nothing at "):
+            stages_of(**changes[1])
+
+
+@pytest.mark.parametrize("kind", sorted(ATTACKS))
+def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_code_does(kind):
+    attack = {"kind": kind, "selected": 2, **needed(kind)}
+    changes = {
+        "attack": attack,
+        "public": {**tiny_sweep()["public"], "identities": 64},
+        **({"prior": prior_of(kind)} if prior_of(kind) else {}),
+    }
+    for protocol in ("paper", "clean"):
+        (reconstructions,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
+        expected = make_attack(kind, **needed(kind)).enlarging if protocol == "paper" else None
+        assert reconstructions.config.get("enlarging") == expected and ("enlarging" in reconstructions.config) == (
+            expected is not None
+        )

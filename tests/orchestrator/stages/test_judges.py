@@ -1,30 +1,34 @@
-"""Which judges a sweep hears and at which sizes; what it will not measure, or not start, for want of weights."""
+"""The judges' stages, and judges that others trained."""
 
 import hashlib
 import json
 import re
 
 import pytest
-from tiny import searchable, tiny_sweep, write_tiny
+import torch
+import torchvision
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import METRICS
-from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
+from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.importing.weights import needed_files
-from smoothsweep.orchestrator.planning.trial import inversion_stages, trials_of
+from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial, trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages import graph
 from smoothsweep.orchestrator.stages.graph import (
     find_missing_weights,
-    pretrained_architectures,
     reconstruction_sizes,
     unavailable_reasons,
     unmeasured_lines,
 )
-from smoothsweep.sweeps.expand import check, expand
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.expand import check
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.tasks.registry import task
+from smoothsweep.tasks.training import load_classifier
+from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, imagenet_images
+from tests.tiny import tiny_sweep, write_tiny
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"
 INCEPTION = "the weights of the FID network are not here: smoothsweep weights stage"
@@ -66,27 +70,6 @@ def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     assert unavailable_reasons(asked) == {"judge_fidelity": INCEPTION}
     stage_file(staged, "fid_inception")
     assert unavailable_reasons(asked) == {}
-
-
-def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tmp_path):
-    (tmp_path / "celeba").mkdir()
-    (tmp_path / "celeba" / "list.txt").write_text("faces")
-    stage_file(staged, "facenet")
-    small = {"architecture": "vgg_small", "pretrained": False, "epochs": 1}
-    judged = {
-        "embedder": {"name": "facenet"},
-        "evaluator": {**small, "image_size": 48},
-        "knowledge": {**small, "image_size": 40},
-    }
-    stages = inversion_stages(settings(judged, data={"kind": "celeba", "path": str(tmp_path / "celeba")}), 1)
-    sizes = {
-        "target": stages.target.inputs["data"],
-        "embedder": stages.judges["judge_embedder"].inputs["real"].inputs["data"],
-        "evaluator": stages.judges["judge_evaluator"].inputs["real"].inputs["data"],
-        "knowledge": stages.judges["knowledge"].inputs["data"],
-    }
-    found = {name: stage.config["size"] for name, stage in sizes.items()}
-    assert found == {"target": 32, "embedder": 160, "evaluator": 48, "knowledge": 40}
 
 
 @pytest.mark.parametrize(
@@ -149,14 +132,6 @@ def test_a_published_fid_without_an_evaluator_is_refused(name):
         settings({name: {}})
 
 
-def test_the_surrogate_of_protocol_paper_draws_one_crop_for_a_batch(staged):
-    surrogate = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "checkpoint_every": 7}
-    for protocol, shared in (("paper", True), ("clean", None)):
-        stage = inversion_stages(settings({"knowledge": surrogate}, protocol=protocol), 1).judges["knowledge"]
-        assert stage.config["augmentation"].get("shared") is shared and stage.config["protocol"] == protocol
-        assert stage.hints == {"checkpoint_every": 7} and "checkpoint_every" not in stage.config
-
-
 FEATURES = {"name": "synthetic"}
 
 
@@ -174,19 +149,6 @@ def test_verification_and_reach_stand_beside_an_embedder_and_leave_its_stage_as_
     assert other["judge_prior_reach"] == reach and other["judge_verification"] != verified  # the reach is of no trial
 
 
-def test_verification_that_is_asked_for_needs_strangers():
-    asked = {"embedder": {**FEATURES, "verify": True}}
-    strangers = inversion_stages(settings(asked), 1).judges["judge_verification"].inputs["strangers"]
-    few = {"public": {"kind": "synthetic", "identities": 7, "per_identity": 7}}
-    with pytest.raises(InputError, match="expected 50 or more strangers, for a threshold of 1 % false accepts, got 49"):
-        task("strangers").refuse({**strangers.config, **strangers.hints}, few)
-    where_enough = {"embedder": {**FEATURES, "verify": None}}
-    unasked = inversion_stages(settings(where_enough), 1).judges["judge_verification"].inputs["strangers"]
-    assert unasked.fingerprint == strangers.fingerprint
-    task("strangers").refuse({**unasked.config, **unasked.hints}, few)
-
-
-OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
 LACKING = {  # judge -> its settings, the file it lacks
     "embedder": ({"name": "facenet"}, "facenet"),
     "general": ({}, "swag_vit_b_16"),
@@ -241,65 +203,6 @@ def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(
     assert json.loads(plan_of(path, capsys, "--json"))["stops"] == []
 
 
-def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged, tmp_path, capsys):
-    space = {
-        "recipe.architecture": {"choices": ["resnet_small", "resnet18", "densenet121"]},
-        "recipe.pretrained": {"choices": [True], "when": {"recipe.architecture": ["resnet18", "densenet121"]}},
-    }
-    search = {"strategy": "random", "recipes": 1, "space": space, "objectives": OBJECTIVES}
-    changes = {**searchable("tiny", search), "judges": {"embedder": {"name": "facenet"}}}
-    path = write_tiny(tmp_path, **changes, grid={}, baseline={})
-    stops = json.loads(plan_of(path, capsys, "--json"))["stops"]
-    assert [(stop["weights"], stop["needed_for"]) for stop in stops] == [
-        ("resnet18", "pretrained resnet18"),
-        ("densenet121", "pretrained densenet121"),
-        ("facenet", "search: embedder_acc1"),
-    ]
-    assert {*needed_files([load_sweep(path)])} == {"resnet18", "densenet121", "facenet"}
-    for stop in stops:
-        assert main(["run", str(path), "--store", str(tmp_path / "store"), "--yes"]) == 2
-        assert capsys.readouterr().err == f"smoothsweep: {stop['message']}\n"
-        stage_file(staged, stop["weights"])
-
-
-def test_a_run_ends_with_a_line_on_what_it_has_not_measured(staged, tmp_path):
-    path = write_tiny(tmp_path, judges=asking_for("embedder", "fidelity"), grid={}, baseline={})
-    [line] = not_measured(path)
-    counts = {name: sum(metric.measured_by == name for metric in METRICS) for name in LACKING}
-    for name, file in (("embedder", "facenet"), ("fidelity", "the FID network")):
-        assert f"{name} ({counts[name]} columns): the weights of {file} are not here: smoothsweep weights stage" in line
-    stage_file(staged, "facenet")
-    stage_file(staged, "fid_inception")
-    assert not_measured(path) == [] and set(WEIGHT_FILES) >= {"facenet", "fid_inception"}
-
-
-def test_an_attack_that_trains_students_needs_theirs(tmp_path, staged):
-    students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
-    attacks = {
-        form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
-        for form, changed in (("ours", {"students": students}), ("L_logit", {}))
-    }
-    loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack, prior=None)) for form, attack in attacks.items()}
-    assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
-    [stop] = find_missing_weights(loaded["ours"], expand(loaded["ours"]))["stops"]
-    assert stop["weights"] == "efficientnet_b1"
-    assert stop["message"].startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")
-
-
-def shadows_of(recipe, **judge):
-    asked = settings({"membership": {"shadows": 4, **judge}}, recipe=recipe, attack=None, prior=None, public=None)
-    return {key: stage.fingerprint for key, stage in graph.shadow_stages(asked).items()}
-
-
-def test_shadow_models_of_a_named_recipe_are_those_that_a_target_of_it_has():
-    """One set for all recipes of a sweep: no second training of what is there."""
-    plain = {**tiny_sweep()["recipe"], "epochs": 3}
-    other = {**plain, "defense": {"kind": "label_smoothing", "alpha": -0.2}}
-    own = shadows_of(plain)
-    assert len(own) == 4 and own == shadows_of(plain, shadow_recipe=plain) == shadows_of(other, shadow_recipe=plain)
-    assert not set(own.values()) & set(shadows_of(other).values())
-
-
 @pytest.mark.parametrize(
     ("judge", "line"),
     [
@@ -318,7 +221,92 @@ def test_a_recipe_that_no_shadow_model_can_have_is_refused_by_its_key(judge, lin
     assert "\n" not in str(caught.value)
 
 
-def test_weights_that_a_named_recipe_starts_from_are_looked_for():
-    recipe = {**tiny_sweep()["recipe"], "architecture": "resnet18", "pretrained": True}
-    asked = settings({"membership": {"shadows": 4, "shadow_recipe": recipe}})
-    assert pretrained_architectures(asked) == ["resnet18"]
+ALPHABETICAL = sorted(PEOPLE)
+BY_SIZE = sorted(PEOPLE, key=PEOPLE.get, reverse=True)
+IMAGENET_SIDE = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
+
+
+@pytest.fixture(scope="module")
+def place(owned, tmp_path_factory):
+    """The people, the owner's weights, and both orders of the names."""
+    folder, (root, _, _) = tmp_path_factory.mktemp("foreign"), owned
+    for name in ("people", "own.pth"):
+        (folder / name).symlink_to(root / name)
+    for name, order in (("alphabetical", ALPHABETICAL), ("by_size", BY_SIZE)):
+        (folder / f"{name}.txt").write_text("\n".join(order) + "\n")
+    return folder
+
+
+def bring(place, out, *flags):
+    arguments = [str(place / "own.pth"), "--architecture", "resnet18", "--classes", "6", "--image-size", "32"]
+    return main(["import", "target", *arguments, "--out", str(out), *map(str, flags)])
+
+
+def named(place, order):
+    return ["--class-names", place / f"{order}.txt"]
+
+
+def stages_of(place, tmp_path, imported, **changes):
+    """Of a sweep whose target is the imported one, unless `imported` is None; the people are ordered by size."""
+    data = {"kind": "labelled", "path": str(place / "people"), "size": 32, "largest_classes": 6, "test_fraction": 0.3}
+    changes |= {"recipe": {"imported": str(imported)}} if imported else {}
+    [trial] = trials_of(load_sweep(write_tiny(tmp_path, data=data, grid={}, baseline={}, **changes)))
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    return store, trial, inversion_stages(trial.settings, trial.seed)
+
+
+def test_the_right_card_gives_the_models_own_answers_in_the_datas_order(place, tmp_path):
+    assert bring(place, tmp_path / "own", *IMAGENET_SIDE, *named(place, "alphabetical")) == 0
+    store, _, stages = stages_of(place, tmp_path, tmp_path / "own", judges={})
+    execute_with_inputs(store, stages.target)
+    assert store.manifest(stages.target)["metrics"]["test_acc"] > 0.95
+    assert json.loads((store.path(stages.data) / "names.json").read_text()) == BY_SIZE
+    network = torchvision.models.resnet18(num_classes=len(PEOPLE)).eval()
+    network.load_state_dict(torch.load(place / "own.pth", weights_only=True))
+    images, _ = imagenet_images(place / "people", ALPHABETICAL)
+    mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
+    ours = (((images * std + mean) * 2 - 1)[::9]).requires_grad_()
+    model = load_classifier(store.path(stages.target), dict(stages.target.config), "cpu")
+    logits = model(ours)
+    with torch.no_grad():
+        theirs = network(images[::9])[:, [ALPHABETICAL.index(name) for name in BY_SIZE]]
+    torch.testing.assert_close(logits, theirs, rtol=1e-4, atol=1e-4)
+    logits.sum().backward()
+    assert ours.grad.abs().sum() > 0  # the attack's gradients go through the normalisation
+
+
+WRONG = {
+    "normalisation": (("alphabetical", []), "with ImageNet mean/std"),
+    "order": (("by_size", IMAGENET_SIDE), "with alphabetical classes"),
+    "both": (("by_size", []), "with ImageNet mean/std and alphabetical classes"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_under_a_wrong_card_nothing_is_attacked_and_the_cause_is_named(place, tmp_path, wrong):
+    (order, flags), words = WRONG[wrong]
+    assert bring(place, tmp_path / "own", *flags, *named(place, order)) == 0
+    store, trial, stages = stages_of(place, tmp_path, tmp_path / "own", judges={})
+    with pytest.raises(InputError, match="recognises real test images") as refused:
+        run_trial(trial, lambda stage: execute_with_inputs(store, stage))
+    message = str(refused.value)
+    assert f"{words};" in message and "as stated" in message and "\n" not in message
+    assert not store.has(stages.target) and not store.has(stages.attack)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["Ann", "bob", "cy", "dot", "eve", "gus"], "expected class names of the data (such as Ann), got gus"),
+        (["Ann", "bob", "cy", "dot", "eve"], "class_names: expected 6 names, got 5"),
+        (["Ann", "bob", "cy", "dot", "eve", "eve"], "expected every class once, got 'eve' twice"),
+        (["Ann", "", "cy", "dot", "eve", "fay"], "line 2: expected a name"),
+    ],
+)
+def test_names_that_do_not_match_are_one_line(place, tmp_path, capsys, names, words):
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    flags = [*IMAGENET_SIDE, "--class-names", tmp_path / "names.txt", "--data", place / "people"]
+    assert bring(place, tmp_path / "own", *flags) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1 and not (tmp_path / "own").exists()

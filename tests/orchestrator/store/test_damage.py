@@ -6,7 +6,6 @@ import shutil
 import stat
 
 import pytest
-from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import InputError
@@ -16,8 +15,8 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import base, manifests
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
-from smoothsweep.orchestrator.store.notes import quarantine_damaged, read_with_repair
 from smoothsweep.orchestrator.store.opening import open_store
+from tests.harm import HARMS, harmed
 
 
 @pytest.fixture(autouse=True)
@@ -106,39 +105,6 @@ def test_links_that_lead_out_of_the_store_are_refused(store, tmp_path, capsys):
     store.work(other).symlink_to(tmp_path)
     with pytest.raises(InputError, match="expected a folder, got a link"):
         execute(store, other)
-
-
-@pytest.mark.parametrize("note", ["unreadable", "unwritable"])
-def test_a_cache_that_cannot_be_used_costs_a_look_and_nothing_else(store, monkeypatch, tmp_path, note):
-    forget_all(monkeypatch)
-    if note == "unwritable":
-        (tmp_path / "file").touch()
-        monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
-    store.path(SOURCE)
-    for path in (tmp_path / "cache").rglob("public.*"):
-        path.write_bytes(b"\0\xff")
-    forget_all(monkeypatch)
-    assert store.path(SOURCE) == store.place(SOURCE)
-
-
-def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, capsys):
-    path = store.place(READER) / sorted(store.manifest(READER)["files"])[0]
-    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
-    quarantine_damaged(store, [SOURCE, READER])
-    assert store.has(SOURCE) and not store.has(READER) and len(lines(capsys)) == 1
-    path = store.place(SOURCE) / "images.safetensors"
-    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
-    assert read_with_repair(lambda: store.file(SOURCE, "images.safetensors")) == (None, True)
-    assert not store.has(SOURCE) and "images.safetensors differs" in lines(capsys)[0]
-
-
-def test_another_making_of_the_same_has_the_same_result(made, tmp_path):
-    again = Store(root=tmp_path / "again")
-    execute_with_inputs(again, READER)
-    for stage in (SOURCE, READER):
-        one, other = made.manifest(stage), again.manifest(stage)
-        assert one["result"] == other["result"] and one["seal"] != other["seal"]
-    assert other["inputs"]["public"]["result"] == made.manifest(SOURCE)["result"]
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o027, 0o077])

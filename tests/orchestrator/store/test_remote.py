@@ -1,4 +1,4 @@
-"""The store on S3: whole artifacts or none, whoever writes at the same moment, whoever dies, whatever is damaged."""
+"""What a store promises, in a folder and on S3: whole artifacts or none, whoever writes, reads, dies or edits."""
 
 import json
 import multiprocessing
@@ -16,15 +16,144 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.store import remote
-from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.manifests import CACHE_VARIABLE, Damage, read_manifest, sealed
 from smoothsweep.orchestrator.store.objects import Objects
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.remote import remote_store
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.classes import class_name
-from tests.orchestrator.store.test_both import STAGE, fill, rewrite
-from tests.s3 import BUCKET, keys
+from tests.s3 import BUCKET, keys, s3_client
 from tests.tiny import write_tiny
+
+STAGE, OTHER = Sleep(config={"classes": 1}), Sleep(config={"classes": 2})
+
+
+@pytest.fixture(params=["folder", "s3"])
+def location(request, tmp_path):
+    return str(tmp_path / "store") if request.param == "folder" else request.getfixturevalue("s3")
+
+
+@pytest.fixture
+def store(location):
+    store = open_store(location)
+    store.open_for_writing()
+    return store
+
+
+@pytest.fixture
+def elsewhere(location, monkeypatch, tmp_path):
+    """The store as another machine opens it, which has seen nothing of it."""
+
+    def opened():
+        monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "other"))
+        return open_store(location)
+
+    return opened
+
+
+def fill(store, content=b"numbers", stage=STAGE):
+    draft = store.draft(stage)
+    (draft / "rows.bin").write_bytes(content)
+    return store.commit(stage, draft, {"metrics": {"x": 1.0}, "config": dict(stage.config), "seconds": 2.0})
+
+
+def rewrite(location, key, content=b"x"):
+    """Put something in the place of what lies there, as somebody does who is none of us."""
+    if location.startswith("s3://"):
+        client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
+        client.put_object(Bucket=BUCKET, Key=f"{location.split('/', 3)[3]}/{key}", Body=content)
+    else:
+        with open(f"{location}/{key}", "wb") as file:
+            file.write(content)
+
+
+def test_an_artifact_is_there_for_all_once_it_is_committed(store, elsewhere):
+    assert not store.has(STAGE) and store.finished("sleep") == set() and list(store.newest("sleep", 5)) == []
+    draft = store.draft(STAGE)
+    (draft / "rows.bin").write_bytes(b"half")
+    assert not store.has(STAGE)
+    fill(store)
+    assert store.has(STAGE) and store.path(STAGE).is_dir()
+    other = elsewhere()
+    assert other.has(STAGE) and other.finished("sleep") == {STAGE.fingerprint}
+    assert other.metrics(STAGE) == {"x": 1.0} and list(other.newest("sleep", 5)) == [other.manifest(STAGE)]
+    assert other.file(STAGE, "nothing") is None and other.file(OTHER, "rows.bin") is None
+    assert other.file(STAGE, "rows.bin").read_bytes() == (other.path(STAGE) / "rows.bin").read_bytes() == b"numbers"
+    store.discard(STAGE)
+    assert not store.has(STAGE) and not elsewhere().has(STAGE)
+
+
+def test_writers_at_the_same_moment_leave_one_whole_artifact(store, location, elsewhere):
+    contents = [bytes([n]) * 1000 for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda content: fill(open_store(location), content), contents))
+    other = elsewhere()
+    first = (other.path(STAGE) / "rows.bin").read_bytes()
+    assert first in contents and other.sweep_away_drafts() == 0
+    fill(other, b"too late")
+    assert (other.path(STAGE) / "rows.bin").read_bytes() == first
+    assert sorted(path.name for path in other.path(STAGE).iterdir()) == ["manifest.json", "rows.bin"]
+
+
+def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_others_keep_stays(store):
+    """A worker killed between sealing its artifact and clearing up left its work folder for good: a drill found it."""
+    fill(store)
+    for stage in (STAGE, OTHER):
+        with store.working(stage) as work:
+            (work / "checkpoint.pt").write_text("half")
+    assert store.sweep_away_drafts() == 1 and store.has(STAGE)
+    for stage, left in ((STAGE, []), (OTHER, ["checkpoint.pt"])):
+        with store.working(stage) as work:
+            assert [path.name for path in work.iterdir()] == left
+
+
+OUTSIDE = ["../../evil", "..", "/evil", "a/b", "a/../../evil", ".hidden", "a\0b", "", "a\nb", "x" * 256]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_manifest_names_nothing_outside_its_folder(name):
+    said = {"stage": STAGE.name, "metrics": {}, "files": {}, "config": {}, "inputs": {}, "code_version": ""}
+    manifest = {**said, "seconds": 0.0, "finished_at": 0.0}
+    assert read_manifest(json.dumps(sealed(manifest)).encode(), STAGE.name, STAGE.fingerprint)
+    sources = ({"stage": name, "fingerprint": "0" * 64}, {"stage": "data", "fingerprint": name}, name, None)
+    for wrong in ({"files": {name: "0" * 64}}, {"attempt": name}, *({"inputs": {"data": one}} for one in sources)):
+        with pytest.raises(Damage, match=f"its manifest has no proper {next(iter(wrong))}"):
+            read_manifest(json.dumps(sealed({**manifest, **wrong})).encode(), STAGE.name, STAGE.fingerprint)
+
+
+def test_a_manifest_that_leads_out_of_its_folder_is_set_aside(store, location, elsewhere, tmp_path):
+    fill(store)
+    manifest = {**store.manifest(STAGE), "files": {"../../evil": "0" * 64}}
+    rewrite(location, f"sleep/{STAGE.fingerprint}/manifest.json", json.dumps(sealed(manifest)).encode())
+    other = elsewhere()
+    with pytest.raises(ArtifactDamaged, match="its manifest has no proper files"):
+        other.path(STAGE)
+    fill(other)
+    assert other.path(STAGE) and not list(tmp_path.rglob("*evil*"))
+
+
+def test_notes_and_marks_are_seen_elsewhere(store, elsewhere):
+    assert store.read_note("tiny", "search/x") is None and store.sweeps() == []
+    store.write_note("tiny", "search/x", b"1")
+    with store.working(OTHER) as work:
+        (work / "classes").mkdir()
+        (work / "classes" / "1").touch()
+    store.mark(OTHER, 0.5, "half")
+    other = elsewhere()
+    assert other.read_note("tiny", "search/x") == b"1" and other.note_names("tiny", "search") == ["x"]
+    assert other.kept(OTHER, "classes") == {"1"} and other.kept(STAGE, "classes") == set()
+    assert other.marks([STAGE]) == [None] and other.marks([STAGE, OTHER])[1]["fraction"] == 0.5
+    aside = other.set_note_aside("tiny", "search/x").split("/")[1]
+    assert store.note_names("tiny", "search") == [aside] and elsewhere().sweeps() == ["tiny"]
+
+
+def test_a_store_notes_its_format_and_one_of_a_newer_is_refused(location, tmp_path):
+    assert open_store(location).read("store.json") is None and not list(tmp_path.iterdir()), "looking writes nothing"
+    open_store(location).open_for_writing()
+    assert json.loads(open_store(location).read("store.json")) == {"format": 2}
+    rewrite(location, "store.json", b'{"format": 3}')
+    with pytest.raises(InputError, match=rf"--store {location}: expected a store of format 2 or older .* got 3;"):
+        open_store(location)
+
 
 KEY = f"sleep/{STAGE.fingerprint}"
 OTHERS = "there.2.bbbbbbbb"
@@ -65,28 +194,6 @@ def test_an_upload_that_was_killed_is_no_artifact_and_is_swept_away(s3):
     assert not list((store.root / "sleep").iterdir())
 
 
-def test_downloads_at_once_by_many_end_in_one_whole_file(s3, monkeypatch, tmp_path):
-    content = os.urandom(3_000_000)
-    fill(open_store(s3), content)
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "other"))
-    with ThreadPoolExecutor(4) as pool:
-        paths = list(pool.map(lambda _: remote_store(s3).path(STAGE), range(4)))
-    assert len(set(paths)) == 1 and (paths[0] / "rows.bin").read_bytes() == content
-    assert sorted(path.name for path in paths[0].iterdir()) == ["manifest.json", "rows.bin"]
-
-
-def test_an_artifact_made_anew_replaces_what_a_mirror_has(s3, monkeypatch, tmp_path):
-    fill(open_store(s3), b"old")
-    other = other_machine(s3, monkeypatch, tmp_path)
-    assert (other.path(STAGE) / "rows.bin").read_bytes() == b"old"
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    store = open_store(s3)
-    store.discard(STAGE)
-    assert not store.has(STAGE) and not below(s3, "sleep") and not below(s3, "files")
-    fill(store, b"new")
-    assert (other_machine(s3, monkeypatch, tmp_path).path(STAGE) / "rows.bin").read_bytes() == b"new"
-
-
 def test_an_interrupted_stage_goes_on_elsewhere(s3, monkeypatch, tmp_path):
     monkeypatch.setattr(remote, "PUSH_EVERY_S", 0.05)
     store, a = open_store(s3), Sleep(config={"classes": 4, "seconds": 0.0})
@@ -119,23 +226,6 @@ def dead():
     return f"{machine_id()}.{gone.pid}.cccccccc"
 
 
-@pytest.mark.parametrize(
-    "manifest", [None, b"{", b"[]", b"null", b"\xff"], ids=["none", "cut", "list", "null", "garbage"]
-)
-def test_attempts_that_nobody_uploads_go_and_beside_a_damaged_manifest_none(s3, dead, manifest):
-    store, names = open_store(s3), {OTHERS, "here.1.aaaaaaaa", dead}
-    for name in names:
-        rewrite(s3, f"files/{KEY}/{name}/inner/rows.bin")
-    for name in (OTHERS, dead):
-        rewrite(s3, f"drafts/sleep.{STAGE.fingerprint}.{name}")
-    rewrite(s3, f"drafts/sleep.{'b' * 64}.here.1.aaaaaaaa")  # of another stage
-    if manifest is not None:
-        rewrite(s3, f"{KEY}/manifest.json", manifest)
-    assert store.sweep_away_drafts() == 1
-    kept = {key.split("/")[-3] for key in below(s3, "files")}
-    assert kept == ({OTHERS} if manifest is None else names)
-
-
 def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(s3, dead, monkeypatch):
     store, stay = open_store(s3), {writer_name(), OTHERS}
     for name in {dead, *stay}:
@@ -146,59 +236,6 @@ def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(s3,
     assert store.sweep_away_drafts() == 0
     monkeypatch.setattr(remote, "FOREIGN_DRAFT_S", -3600.0)
     assert store.sweep_away_drafts() == 2 and not below(s3, "drafts") and not below(s3, "files")
-
-
-@pytest.fixture
-def machines(s3, monkeypatch, tmp_path):
-    """The folders that two machines share: of the driver's, and of a worker's."""
-    here = open_store(s3)
-    there = other_machine(s3, monkeypatch, tmp_path)
-    assert here.root != there.root and here.shared_folders and there.shared_folders
-    return here, there
-
-
-def test_what_a_worker_leaves_comes_to_the_work_of_the_driver_also_where_it_fails(machines, s3):
-    here, there = machines
-    work = here.work(STAGE)
-    work.mkdir(parents=True)
-    (work / "kept.txt").write_text("mine")
-    with there.shared_folders.joined(work) as folder:
-        assert folder.is_relative_to(there.root / "sleep") and not files_of(folder)
-        (folder / "inner").mkdir()
-        for name in ("final.pt", "inner/mark", "kept.txt", ".half"):
-            (folder / name).write_text("theirs")
-    with pytest.raises(ZeroDivisionError), there.shared_folders.joined(work) as folder:
-        (folder / "checkpoint.pt").write_text("theirs")
-        _ = 1 / 0
-    assert not folder.exists()
-    here.shared_folders.pull(work)
-    assert files_of(work) == {
-        "kept.txt": "mine",
-        **dict.fromkeys(("final.pt", "inner/mark", "checkpoint.pt"), "theirs"),
-    }
-    assert len(below(s3, "work")) == 4
-
-
-def test_ray_trains_checkpoints_lie_in_the_store_itself(machines, s3):
-    here, there = machines
-    filesystem, place = here.shared_folders.checkpoints(here.work(STAGE))
-    assert (filesystem, place) == there.shared_folders.checkpoints(there.work(STAGE))
-    with filesystem.open_output_stream(f"{place}/ray_train/checkpoint_0/state.pt") as stream:
-        stream.write(b"state")
-    assert below(s3, "work")[0].endswith(f"{KEY}/ray_train/checkpoint_0/state.pt")
-    work = here.work(STAGE)
-    here.shared_folders.pull(work)
-    assert not work.exists()  # nobody needs them here
-
-
-def test_of_a_sweeps_folder_its_report_is_shown_to_all(s3):
-    store = open_store(s3)
-    store.sweep_folder("tiny").joinpath("figures").mkdir(parents=True)
-    for name in ("report.html", "figures/x.png", ".hidden"):
-        (store.sweep_folder("tiny") / name).write_text(name)
-    store.publish(store.sweep_folder("tiny"), "tiny")
-    prefix = s3.split("/", 3)[3]
-    assert below(s3, "sweeps") == [f"{prefix}/sweeps/tiny/{name}" for name in ("figures/x.png", "report.html")]
 
 
 def test_plan_and_status_read_a_remote_store(s3, tmp_path, capsys):
@@ -256,18 +293,6 @@ def test_a_damaged_object_is_set_aside_and_made_again(s3, monkeypatch, tmp_path,
     assert not other.has(STAGE) and below(s3, "damaged") and not below(s3, "sleep") and not below(s3, "files")
     fill(other)
     assert (open_store(s3).path(STAGE) / "rows.bin").read_bytes() == b"numbers"
-
-
-@pytest.mark.parametrize("file", ["rows.bin", "manifest.json"])
-def test_a_damaged_file_of_the_mirror_is_brought_again(s3, file):
-    store = open_store(s3)
-    fill(store)
-    path = store.path(STAGE) / file
-    times = path.stat()
-    path.write_bytes(b"\0" * times.st_size)
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert (store.path(STAGE) / "rows.bin").read_bytes() == b"numbers" and store.metrics(STAGE) == {"x": 1.0}
-    assert store.file(STAGE, "rows.bin").read_bytes() == b"numbers" and not below(s3, "damaged")
 
 
 def test_keys_of_work_that_lead_out_of_their_folder_are_refused(s3, tmp_path):

@@ -3,15 +3,15 @@
 import shutil
 
 import pytest
-from tiny import write_tiny
 
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking import server
 from smoothsweep.orchestrator.tracking.server import local_uri
 from smoothsweep.sweeps.load import load_sweep
-from tests import made_artifacts as made_up
-from tests.made_artifacts import write_artifacts
+from tests import made_stores as made_up
+from tests.made_stores import write_artifacts
+from tests.tiny import write_tiny
 
 
 @pytest.fixture(autouse=True)

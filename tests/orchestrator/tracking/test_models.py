@@ -3,12 +3,12 @@
 import mlflow.pytorch
 import pytest
 import torch
-from mlflow_look import files, look, record, reported
 from safetensors.torch import save_file
 
 from smoothsweep.orchestrator.tracking.exporting import export
 from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 from tests.dear import but_dear
+from tests.mlflow_look import files, look, record, reported
 
 # MLflow's own, about its type hints, and torch's, when it maps a file of tensors.
 pytestmark = [
@@ -78,11 +78,3 @@ def test_the_front_is_registered_once_with_its_leak_and_the_best_has_the_alias(l
         client.create_model_version("tiny", version.source, version.run_id, tags=version.tags, await_creation_for=0)
     record(loaded, store, trials, models="frontier", result=told)
     assert versions and client.search_model_versions("name = 'tiny'") == versions
-
-
-@pytest.mark.slow
-def test_a_target_that_cannot_be_exported_is_a_remark_and_not_an_end(load, store, finished):
-    loaded = load()
-    trials = finished(loaded)  # without weights
-    recorder = record(loaded, store, trials, models="frontier", result=reported(loaded, trials, store))
-    assert recorder.remarks and "FileNotFoundError" in recorder.remarks[0]

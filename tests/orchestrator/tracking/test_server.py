@@ -2,22 +2,14 @@
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from mlflow_look import doubled, look
-
-from smoothsweep.orchestrator.running.recorder import Patience, Recorder
-from smoothsweep.orchestrator.tracking.tracker import Tracker
 
 pytestmark = pytest.mark.slow
 
@@ -74,31 +66,6 @@ def server(repository):
         shutil.rmtree(folder)
 
 
-def recorder_for(loaded, store, server, trials=(), **patience):
-    """A recorder of these trials that is patient in its own way."""
-    patience = Patience(**{"first": 0.2, "most": 1, **patience})
-    open_tracker = partial(Tracker, server.uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
-    recorder = Recorder(open_tracker, loaded.sweep.name, {}, patience=patience)
-    for trial in trials:
-        recorder.add(trial)
-    return recorder
-
-
-def first_written(loaded, store, server, trial, **patience):
-    """A recorder that has written one trial and goes on."""
-    recorder = recorder_for(loaded, store, server, [trial], **patience)
-    wait_for(lambda: recorder.parent and not recorder._waiting)
-    return recorder
-
-
-def check_complete(server, name, trials, recipes):
-    client, kinds = look(server.uri, name)
-    assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, trials, recipes]
-    assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
-    assert not doubled(client, [run for runs in kinds.values() for run in runs])
-    return client, kinds
-
-
 def test_start_is_idempotent_private_and_local(server):
     assert server.control("start").count("already runs") == 2
     assert "MLflow answers" in server.control("status")
@@ -117,31 +84,6 @@ def test_start_is_idempotent_private_and_local(server):
     assert {a.ip for a in listening if a.port in (server.port, server.pg_port)} == {"127.0.0.1"}
 
 
-@pytest.mark.parametrize("how", ["frozen", "killed"])
-def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load, store, finished, how, monkeypatch):
-    """The server freezes (requests hang and arrive late) or dies in the middle; trials go on being added meanwhile."""
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    loaded = load(name=how, seeds=[1, 2, 3])
-    trials = finished(loaded)
-    recorder = first_written(loaded, store, server, trials[0], finish=270)
-    recorder.add(trials[1])  # its requests meet the outage half-way, wherever that is
-    time.sleep(0.05)
-    server.signal(signal.SIGSTOP if how == "frozen" else signal.SIGKILL)
-    started = time.monotonic()
-    for trial in trials[2:]:
-        recorder.add(trial)
-    assert time.monotonic() - started < 30, "no request that the outage holds is waited for"
-    time.sleep(8)
-    assert recorder._waiting, "they are kept"
-    back = threading.Thread(target=bring_back, args=(server, how))
-    back.start()
-    recorder.finish()
-    recorder.close(trials, failed=0)
-    assert not recorder.unwritten
-    back.join()
-    check_complete(server, how, 6, 2)
-
-
 def test_stop_leaves_nothing_behind(server):
     server.control("start")
     pids = server.processes()
@@ -151,18 +93,3 @@ def test_stop_leaves_nothing_behind(server):
     listening = {c.laddr.port for c in psutil.net_connections("inet") if c.status == "LISTEN"}
     assert not listening & {server.port, server.pg_port}
     assert server.run("status").returncode == 3 and server.run("stop").returncode == 0
-
-
-def bring_back(server, how):
-    time.sleep(1)
-    if how == "frozen":
-        server.signal(signal.SIGCONT)
-    else:
-        server.control("start")
-
-
-def wait_for(done, seconds=120):
-    until = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.02)

@@ -1,22 +1,21 @@
-"""A sweep in MLflow: a run for the sweep, for every trial, for every recipe over its seeds; none of it twice."""
+"""What MLflow is told: rows and verdicts, models registered; whatever fails there, the sweep goes on."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from urllib.parse import parse_qs
 
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
-from mlflow_look import doubled, files, look, record, reported, text_of
 
+from smoothsweep.orchestrator.commands.reporting.report import report_data
 from smoothsweep.orchestrator.planning.trial import trials_of
-from smoothsweep.orchestrator.result.rows import trial_row
+from smoothsweep.orchestrator.result.rows import results_table, trial_row
+from smoothsweep.orchestrator.result.summary import summarise
+from smoothsweep.orchestrator.result.sweep_result import result_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.manifests import sealed
-from smoothsweep.orchestrator.tracking.runs import recipe_id
-from smoothsweep.orchestrator.tracking.tracker import Tracker, list_sweep_pages
+from smoothsweep.orchestrator.tracking.runs import NUMBERS, VERDICT
+from smoothsweep.orchestrator.tracking.tracker import Tracker
+from tests.mlflow_look import doubled, files, look, record, reported, text_of
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 
@@ -75,46 +74,6 @@ def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finis
     }
     assert run.data.tags["smoothsweep.phase"] == "sweep" and run.data.tags["smoothsweep.strategy"] == "grid"
     assert run.data.tags["smoothsweep.code"] == "bench", "the code that made the artifacts, not the one that records"
-
-
-def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(load, store, uri, finished):
-    schedules = [{"kind": "ramp", "start": 0.25, "end": 0.5}, {"kind": "step", "at": 0.5}, {"kind": "constant"}]
-    loaded = load(grid={"recipe.defense.schedule": schedules, "recipe.defense.alpha": [-0.2]}, baseline={})
-    record(loaded, store, finished(loaded))
-    _, kinds = look(uri)
-    params = {run.data.params["recipe_schedule"]: run.data.params for run in kinds["trial"]}
-    assert float(params["ramp"]["recipe_schedule_start"]) == 0.25
-    assert float(params["ramp"]["recipe_schedule_end"]) == 0.5
-    assert float(params["step"]["recipe_schedule_at"]) == 0.5 and "recipe_schedule_start" not in params["step"]
-    assert not [key for key in params["constant"] if key.startswith("recipe_schedule_")]
-    for found in params.values():
-        assert float(found["recipe_alpha"]) == -0.2 and float(found["recipe_lr"]) > 0
-        assert float(found["attack_steps"]) == 3
-        assert "schedule" not in found and "alpha" not in found and "None" not in found.values()
-    shared = {key for key in params["ramp"] if not key.startswith("recipe_schedule_")}
-    assert all(shared <= set(found) for found in params.values())
-
-
-def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished):
-    loaded = load(seeds=[1, 2], grid=RAMP)
-    trials = finished(loaded)
-    record(loaded, store, trials, result=reported(loaded, trials, store))
-    wider = load(seeds=[1, 2, 3], grid=RAMP)
-    trials = finished(wider)
-    record(wider, store, trials, result=reported(wider, trials, store))
-    client, kinds = look(uri)
-    assert len(kinds["recipe"]) == 2
-    for run in kinds["recipe"]:
-        mine = [t for t in trials if recipe_id(t) == run.data.tags["smoothsweep.recipe"]]
-        values = [trial_row(t, store)["embedder_acc1"] for t in mine]
-        assert run.data.metrics["embedder_acc1"] == pytest.approx(sum(values) / 3)
-        assert run.data.metrics["n_seeds"] == 3
-        assert run.data.metrics["embedder_acc1_low"] < min(max(values), run.data.metrics["embedder_acc1"])
-        history = client.get_metric_history(run.info.run_id, "embedder_acc1")
-        assert [point.step for point in history] == [3], "those of fewer seeds have gone with their run"
-        assert "seed" not in run.data.params and run.data.params["recipe_architecture"] == "resnet_small"
-        table = json.loads(text_of(client, run, "seeds.json"))
-        assert [row[table["columns"].index("seed")] for row in table["data"]] == [1, 2, 3]
 
 
 def test_a_recipe_that_met_more_seeds_later_has_means_over_all_of_them(load, store, uri, finished):
@@ -180,79 +139,6 @@ def test_doubles_of_lost_requests_and_of_other_drivers_are_removed(load, store, 
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {kinds["sweep"][0].info.run_id}
 
 
-def test_a_failed_trial_says_why_until_it_is_done(load, store, uri, finished):
-    loaded = load()
-    trials = trials_of(loaded)
-    record(loaded, store, trials, failures={trials[0].id: "diverged in epoch 0", trials[1].id: "stopped: budget"})
-    _, kinds = look(uri)
-    found = {run.data.tags["smoothsweep.trial"]: run for run in kinds["trial"]}
-    assert found[trials[0].id].info.status == "FAILED" and found[trials[1].id].info.status == "KILLED"
-    assert found[trials[0].id].data.tags["smoothsweep.failure"] == "diverged in epoch 0" and not kinds["recipe"]
-    finished(loaded)
-    record(loaded, store, trials)
-    _, kinds = look(uri)
-    assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == 2
-    assert not [run for run in kinds["trial"] if "smoothsweep.failure" in run.data.tags]
-
-
-def _again(store, trials, *, later_s, value=None):
-    """Judge the trials again, as after damage: a later end, and other numbers where a value is given."""
-    for trial in trials:
-        stage = next(stage for stage in trial.stages if stage.name == "judge_embedder")
-        path = store.path(stage) / "manifest.json"
-        manifest = json.loads(path.read_text())
-        manifest["finished_at"] += later_s
-        if value is not None:
-            manifest["metrics"]["embedder_acc1"] = value
-        path.write_text(json.dumps(sealed(manifest)))
-
-
-@pytest.mark.parametrize("value", [None, 0.4321])
-def test_what_was_measured_again_before_its_run_was_whole_is_there_once(load, store, uri, finished, value):
-    loaded = load()
-    trials = finished(loaded)
-    record(loaded, store, trials)
-    _, kinds = look(uri)
-    for run in [*kinds["trial"], *kinds["recipe"]]:  # as a driver leaves them that is killed between two calls
-        MlflowClient(uri).update_run(run.info.run_id, status="RUNNING")
-    _again(store, trials, later_s=60.0, value=value)
-    again = Store(root=store.root)
-    record(loaded, again, trials)
-    client, kinds = look(uri)
-    assert not doubled(client, [run for runs in kinds.values() for run in runs])
-    for run in [*kinds["trial"], *kinds["recipe"]]:
-        assert run.info.status == "FINISHED"
-        assert value is None or run.data.metrics["embedder_acc1"] == value
-    assert (len(kinds["trial"]), len(kinds["recipe"])) == (2, 2)
-
-
-@pytest.mark.parametrize("gone", [False, True], ids=["both write", "each deletes the other's"])
-def test_two_drivers_that_end_together_leave_one_run_of_each(load, store, uri, finished, gone):
-    loaded = load()
-    trials = finished(loaded)
-    mine, other = (Tracker(uri, store=store, experiment="tiny", loaded=loaded) for _ in range(2))
-    parent = mine.sweep_run("tiny", {})
-    for trial in trials:
-        mine.record(trial, parent)
-    other.refresh()
-    met = []
-
-    def beside():
-        """Called as `mine` has written its first recipe."""
-        met.append(1)
-        if len(met) == 1:
-            other.close_sweep(parent, trials)
-        if gone and len(met) == 2:
-            for run in look(uri)[1]["recipe"]:
-                MlflowClient(uri).delete_run(run.info.run_id)
-
-    mine.progress = beside
-    mine.close_sweep(parent, trials)
-    client, kinds = look(uri)
-    assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
-    assert not doubled(client, [run for runs in kinds.values() for run in runs])
-
-
 def test_two_drivers_that_record_at_once_create_each_run_once(load, store, uri, finished):
     loaded = load()
     trials = finished(loaded)
@@ -281,14 +167,75 @@ def client(load, store, uri, finished):
     return MlflowClient(uri, uri)
 
 
-def test_the_newest_sweep_comes_first_with_a_filter_and_an_order_that_mlflow_takes(client, uri):
-    found = list_sweep_pages(uri)
-    assert [one.sweep for one in found] == ["newer", "older"]
-    number = client.get_experiment_by_name("newer").experiment_id
-    place, _, query = found[0].table.partition("?")
-    asked = {key: value for key, (value,) in parse_qs(query).items()}
-    assert place == f"/#/experiments/{number}/runs" and asked["compareRunsMode"] == "TABLE"
-    shown = client.search_runs([number], asked["searchFilter"], order_by=[f"{asked['orderByKey']} ASC"])
-    assert [run.data.tags["smoothsweep.kind"] for run in shown] == ["trial"] * 2
-    leaks = [run.data.metrics["embedder_acc1"] for run in shown]
-    assert leaks == sorted(leaks) and "compareRunsMode=CHART" in found[0].charts
+def told(result, word="reduces", **changes):
+    """The result with this verdict on its second recipe; None for none."""
+    given = {"verdict": word, "reduction": 0.3, "reduction_low": 0.1, "reduction_high": 0.5, "hidden": -0.1}
+    given |= {"hidden_low": None, "hidden_high": None, **changes}
+    mine = result.recipes["recipe"].str.contains("0.2", regex=False)
+    columns = {name: [value if one else None for one in mine] for name, value in given.items()}
+    return replace(result, recipes=result.recipes.assign(**columns))
+
+
+@pytest.fixture
+def swept(load, finished, store, tmp_path):
+    """A sweep of two recipes, its trials and its summary, whose recipe is called as the report does."""
+    loaded = load()
+    trials = finished(loaded)
+    data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
+    return loaded, trials, result_of(data, summarise(data))
+
+
+def by_alpha(runs):
+    return {float(run.data.params["recipe_alpha"]): run for run in runs}
+
+
+def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
+    loaded, trials, result = swept
+    given = told(result)
+
+    def after(**closing):
+        record(loaded, store, trials, **closing)
+        client, kinds = look(uri)
+        assert not doubled(client, [run for runs in kinds.values() for run in runs])
+        recipe, (parent,) = by_alpha(kinds["recipe"])[-0.2], kinds["sweep"]
+        return client, recipe, by_alpha(kinds["trial"])[-0.2], parent
+
+    half = {"another": "diverged"}
+    _, recipe, trial, _ = after(failures=half)  # as by a version without verdicts
+    assert VERDICT not in recipe.data.tags and VERDICT not in trial.data.tags
+
+    _, recipe, trial, parent = after(result=given, failures=half)
+    assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "reduces"
+    assert not {*NUMBERS, "test_acc"} & {*parent.data.metrics}, "a number of half a sweep could not be taken back"
+    assert not {*NUMBERS} & {*recipe.data.metrics}
+
+    for _ in range(2):
+        client, recipe, _, parent = after(result=given)
+    assert recipe.data.metrics["reduction_low"] == 0.1
+    assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
+    assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
+    assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
+
+    changed = told(result, "hides", reduction=0.0, reduction_low=-0.1, reduction_high=0.1)
+    client, recipe, _, _ = after(result=changed)
+    assert recipe.data.tags[VERDICT] == "hides" and recipe.data.metrics["reduction"] == 0.0
+    assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
+    assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
+
+    gone = told(result, None, **dict.fromkeys(("reduction", "reduction_low", "reduction_high", "hidden")))
+    _, recipe, trial, _ = after(result=gone)
+    assert recipe.data.tags[VERDICT] == trial.data.tags[VERDICT] == "", "what is no longer said does not stay"
+
+
+def test_a_duration_is_that_of_the_work(load, finished, store, uri):
+    """The made-up stages took 20 s each; recording took none of that, and that a trial had failed first neither."""
+    loaded = load()
+    record(loaded, store, trials_of(loaded)[:1], failures={trials_of(loaded)[0].id: "diverged"})
+    trials = finished(loaded)
+    record(loaded, store, trials, wall_s=100.0)
+    _, kinds = look(uri)
+    lasted = {kind: {run.info.end_time - run.info.start_time for run in runs} for kind, runs in kinds.items()}
+    (worked,) = lasted["trial"] | lasted["recipe"]
+    assert lasted["sweep"] == {100_000} and worked % 20_000 == 0
+    assert worked >= 20_000 * (len(trials[0].stages) + 4), "public images, prior, pool and candidates are work as well"
+    assert int(1.7e12) in {run.info.end_time for run in kinds["trial"] + kinds["recipe"]}

@@ -1,20 +1,23 @@
-"""`smoothsweep export`: its numbers are those of the sweep, its pictures say where they come from, and a redacted one
-names nobody."""
+"""`smoothsweep export`: pictures that say where they come from, nobody named in a redacted one; the toy page."""
 
 import csv
 import json
 import re
 import shutil
+import xml.etree.ElementTree as ElementTree
 import zlib
 from hashlib import sha256
 
 import numpy as np
-import pandas as pd
 import pytest
 from PIL import Image
+from safetensors.numpy import save_file
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.pictures import KEY
+from smoothsweep.orchestrator.planning.trial import trials_of
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep
 from tests.shared_sweep import ALPHAS, IMAGES, NAMES, PEOPLE, SEEDS
 
 
@@ -31,52 +34,8 @@ def whole(shared, tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def reported(shared, tmp_path_factory):
-    """The report of the same sweep: verdicts.parquet and results.parquet."""
-    out = tmp_path_factory.mktemp("reported")
-    assert main(["report", str(shared.sweep), "--store", str(shared.store), "--out", str(out)]) == 0
-    return out
-
-
 def rows_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
-
-
-def alpha_of(recipe):
-    # As it can be typed: with a plain minus sign and space.
-    return 0.0 if recipe == "plain training" else float(recipe.split(" ")[-1])
-
-
-def test_the_table_has_the_reductions_of_the_verdicts_and_the_means_of_the_trials(whole, reported):
-    verdicts = pd.read_parquet(reported / "verdicts.parquet").set_index("recipe")
-    results = pd.read_parquet(reported / "results.parquet")
-    assert set(verdicts.index) < set(results["recipe"]), "the two join by recipe"
-    rows = rows_of(whole / "tables" / "recipes.csv")
-    assert len(rows) == 3 and [row["role"] for row in rows].count("baseline") == 1
-    for row in rows:
-        mine = results[results["recipe"] == row["recipe"]]
-        strongest = mine[~mine["attack_control"]].groupby("attack")["embedder_acc1"].mean().max()
-        assert float(row["embedder_acc1"]) == pytest.approx(strongest) and row["seeds"] == "3"
-        assert float(row["test_acc"]) == pytest.approx(mine["test_acc"].mean())
-        if row["role"] == "baseline":
-            assert row["reduction"] == "" and row["reduction_differs"] == ""
-            continue
-        told = verdicts.loc[row["recipe"]]
-        for name in ("reduction", "reduction_low", "reduction_high", "p"):
-            assert float(row[name]) == pytest.approx(told[name]), name
-        assert row["verdict"] == told["verdict"]
-        assert (row["reduction_differs"] == "yes") == (told["verdict"] in ("reduces", "leaks more"))
-    words = {alpha_of(row["recipe"]): row["verdict"] for row in rows}
-    assert words == {0.0: "", 0.1: "inconclusive", -0.2: "reduces"}, "the rates were made so"
-
-
-def test_every_recipe_under_every_attack_is_there_with_the_trials_means(whole, reported):
-    results = pd.read_parquet(reported / "results.parquet")
-    rows = rows_of(whole / "tables" / "attacks.csv")
-    assert len(rows) == len(ALPHAS) * 3 and [row["role"] for row in rows].count("control") == 3
-    means = results.groupby(["recipe", "attack_settings"])["embedder_acc1"].mean()
-    assert sorted(float(row["embedder_acc1"]) for row in rows) == pytest.approx(sorted(means))
 
 
 def test_images_are_the_strongest_attacks_first_ones_and_say_where_they_come_from(shared, whole):
@@ -131,12 +90,6 @@ def test_a_redacted_export_has_no_name_and_no_picture(shared, tmp_path):
     assert json.loads((tmp_path / "e" / "export.json").read_text())["redacted"] is True
 
 
-def test_references_are_of_what_was_used_and_of_nothing_else(whole):
-    keys = re.findall(r"^@\w+\{(\w+),", (whole / "references.bib").read_text(), re.MULTILINE)
-    smoothing = {"szegedy2016rethinking", "struppek2024careful"}
-    assert set(keys) == {"smoothsweep", "struppek2022plug", "turk1991eigenfaces"} | smoothing
-
-
 def test_the_index_lists_every_file_and_the_same_export_is_written_again(shared, whole, tmp_path):
     index = json.loads((whole / "export.json").read_text())
     there = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
@@ -186,3 +139,58 @@ def test_what_cannot_be_exported_is_one_line_and_nothing_is_written(given, line,
     assert main([*typed, *(one for pair in given.items() for one in pair if one is not None)]) == 2
     [told] = capsys.readouterr().err.splitlines()
     assert line in told and {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+STEPS = {0.0: 763, 0.05: 3113, -0.05: 53}
+CENTRES = np.array([[6.0, -4.0], [-6.0, -4.0], [0.0, 7.0]])
+
+
+@pytest.fixture
+def made(repository, tmp_path):
+    """The shipped sweep and a store with straight paths, of which the last left all bounds."""
+    sweep, store = repository / "sweeps" / "toy.yaml", Store(root=tmp_path / "store")
+    store.open_for_writing()
+    labels = np.repeat([0, 1, 2], 30)
+    points = CENTRES[labels] + np.random.default_rng(1).normal(0, 1, (90, 2))
+    axis = np.linspace(-15, 15, 100)
+    distances = np.linalg.norm(np.stack(np.meshgrid(axis, axis), axis=-1)[:, :, None] - CENTRES, axis=-1)
+    for trial in trials_of(load_sweep(sweep)):
+        (stage,), alpha = trial.stages, trial.settings.alpha
+        if alpha not in STEPS:
+            continue
+        path = np.linspace(CENTRES[1], CENTRES[1] + (1 - abs(alpha)) * (CENTRES[2] - CENTRES[1]), STEPS[alpha] + 2)
+        endless = np.concatenate([path[:5], [[1e30, -1e30], [np.inf, np.nan]]]) if alpha < 0 else path
+        draft = store.draft(stage)
+        arrays = {"points": points, "labels": labels, "axis": axis, "path": path, "endless_path": endless}
+        closeness = np.exp(distances.min(-1, keepdims=True) - distances)
+        arrays |= {"confidence": 1 / closeness.sum(-1), "prediction": distances.argmin(-1)}
+        save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, str(draft / "toy.safetensors"))
+        end = float(np.linalg.norm(points[labels == 2] - path[-1], axis=1).min())
+        metrics = {"steps": STEPS[alpha], "distance": end, "train_loss": 0.1}
+        metrics["distance_no_stop"] = None if alpha < 0 else end
+        identity = {**stage.identity(), "fingerprint": stage.fingerprint, "inputs": {}}
+        store.commit(stage, draft, {**identity, "metrics": metrics})
+    return sweep, store.root
+
+
+def test_the_page_has_the_numbers_beside_the_papers_and_draws_every_point_north_up(made, repository, tmp_path, capsys):
+    sweep, store = made
+    out = tmp_path / "out"
+    assert main(["report", str(sweep), "--store", str(store), "--out", str(out)]) == 0
+    page, text = (out / "report.html").read_text(), capsys.readouterr().out
+    for row in json.loads((repository / "sweeps" / "paper" / "toy.json").read_text())["rows"]:
+        assert f"<td>{row['steps']}</td>" in page and str(row["steps"]) in text
+    for steps in STEPS.values():
+        assert f"<td>{steps:,}</td>" in page and f"{steps}" in text
+    assert page.count("left all bounds") == 1 and "https://" not in page
+    assert {path.name for path in (out / "figures").iterdir()} == {"toy-1.svg", "toy-2.svg", "overview.png"}
+    tree = ElementTree.fromstring((out / "figures" / "toy-2.svg").read_text())
+    images = [one for one in tree.iter() if one.tag.endswith("}image")]
+    yellow = [one for one in tree.iter() if "stroke: #ffd60a" in one.get("style", "")]
+    assert len(images) == len(yellow) == len(STEPS), "a background and a path in each panel"
+    with Image.open(out / "figures" / "overview.png") as picture:
+        panel = np.asarray(picture.convert("RGB")).astype(int)
+    height, side = panel.shape[0], panel.shape[1] // len(STEPS)
+    north, south_west = panel[height // 7, side // 2 + 30], panel[height * 4 // 5, side // 5]
+    assert north[0] > north[2] + 20, "orange pentagons live in the north"
+    assert south_west[2] > south_west[0] + 20, "blue squares live in the south-west"

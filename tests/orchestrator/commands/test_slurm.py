@@ -1,19 +1,28 @@
-"""`smoothsweep slurm`: what it writes, submits and refuses. `sbatch` is a fake that notes what it is given;
-tests/drills/test_slurm.py has a real Slurm."""
+"""`smoothsweep slurm`: what it writes, submits and refuses (tests/drills/test_slurm.py has a real Slurm); its nodes."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.batch import node
+from smoothsweep.orchestrator.commands.batch.node import start_options
 from smoothsweep.orchestrator.commands.batch.slurm import seconds_of_limit
 from smoothsweep.orchestrator.planning.trial import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
+from tests.cluster_files import OTHERWISE_ON_NODES, local_settings
+from tests.made_stores import commit
 from tests.tiny import write_tiny
 
 FAKE = """#!/bin/bash
@@ -115,15 +124,6 @@ def test_words_with_blanks_stay_one_word_and_only_a_cluster_has_a_ray(here, caps
     assert found.split("|")[:-1] == [*run, f"{here}/my store", f"{here}/my jobs/job-17", *python, str(here)]
 
 
-@pytest.mark.parametrize("left", [False, True])
-def test_it_ends_earlier_where_all_work_has_left(here, capsys, left):
-    waits = re.search(r"^wait_for_work\(\).*$", printed(capsys), re.MULTILINE)[0]
-    if left:
-        (here / "left").touch()
-    counted = f"folder={here}; n=0; sleep() {{ n=$((n + $1)); }}\n{waits}\nwait_for_work; echo $n"
-    assert int(subprocess.run(["bash", "-c", counted], capture_output=True, text=True).stdout) == (0 if left else 210)
-
-
 def test_a_job_is_tried_before_it_is_written_and_then_submitted(here, capsys):
     assert asked("--nodes", "2", "--folder", "runs/one") == 0
     script = here / "runs" / "one" / "job.sh"
@@ -190,30 +190,10 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(here, capsys, more, wo
     assert sorted(here.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["--gpus-per-node", "2", "--nodes", "4", "--set", "recipe.workers=8"],
-        ["--gpus-per-node", "1", "--array", "0-7", "--set", "recipe.workers=8"],
-        ["--sbatch=--gres=gpu:a100:2", "--set", "resources.gpus_per_task=2"],  # in the cluster's own way
-    ],
-)
-def test_gpus_that_the_job_has_or_may_have_are_enough(here, capsys, more):
-    assert asked(*more, "--dry-run") == 0
-
-
 @pytest.mark.parametrize("time", ["soon", "", "1:2:3:4", "0", "5", "-3"])
 def test_a_time_limit_that_is_none_or_too_short_is_refused(here, capsys, time):
     assert main(["slurm", "tiny.yaml", f"--time={time}"]) == 2
     assert "--time" in capsys.readouterr().err
-
-
-def test_what_slurm_refuses_is_said_in_its_words(here, capsys, monkeypatch):
-    monkeypatch.setenv("REFUSES", "invalid partition specified: nowhere")
-    assert asked("--partition", "nowhere") == 2
-    assert "invalid partition specified: nowhere" in capsys.readouterr().err
-    assert not (here / "slurm").exists()
-    assert (here / "notes" / "calls").read_text() == "--test-only\n"
 
 
 def test_without_slurm_nothing_is_submitted(here, capsys, monkeypatch):
@@ -229,7 +209,7 @@ def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(here, capsys):
     for kind, seconds in (("data", 500.0), ("target", 9000.0)):
         known = next(stage for stage in stages if stage.name == kind)
         alike = Stage(name=kind, config={**known.config, "seed": 99}, inputs=known.inputs)
-        store.commit(alike, store.draft(alike), {**alike.identity(), "metrics": {}, "seconds": seconds})
+        commit(store, alike, seconds=seconds)
     assert asked("--dry-run", time="15") == 0
     capsys.readouterr()
     assert asked("--dry-run", time="14:19") == 2
@@ -243,3 +223,84 @@ TIMES = {"90": 5400, "90:30": 5430, "2:00:00": 7200, "1-2": 93600, "1-2:03": 937
 @pytest.mark.parametrize("text", TIMES)
 def test_time_limits_are_read_as_sbatch_reads_them(text):
     assert seconds_of_limit(text) == TIMES[text]
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """The job's folder, on a machine without Slurm's variables whose waits are over at once."""
+    for name in [name for name in os.environ if name.startswith(("SLURM", "RAY_", "AUTOSCALER", "DASHBOARD"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(node.time, "sleep", lambda _: None)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "token").write_text("the job's token\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rank", "more", "head"), [(None, [], True), ("0", [], True), ("1", [], False), ("0", ["--worker"], False)]
+)
+def test_the_first_node_is_the_head_and_all_have_the_jobs_token_and_what_the_user_has_set(job, rank, more, head):
+    kept = {"RAY_DEDUP_LOGS": "0"} | ({} if rank is None else {"SLURM_PROCID": rank})
+    started = []
+
+    def start(folder, own, *, head):
+        path = os.environ["RAY_AUTH_TOKEN_PATH"]
+        started.append((folder, str(own), head, Path(path).read_text(), dict(os.environ)))
+        assert str(own / "token") == path and os.stat(path).st_mode & 0o777 == 0o600
+        return 7
+
+    with patch.dict(os.environ, kept), patch.object(node, "_start", start), patch.object(node, "sweep_away"):
+        assert node.main([str(job), *more]) == 7
+    ((folder, own, was_head, token, environment),) = started
+    assert (folder, was_head, token) == (job, head, "the job's token")
+    assert environment["RAY_AUTH_MODE"] == "token" and environment[node.BASE_VARIABLE] == own
+    assert {**node.OF_A_NODE, **kept}.items() <= environment.items()
+    assert not os.path.exists(own), "nothing stays on the node"
+
+
+@contextmanager
+def started(ray):
+    handlers = {}
+    with patch.object(node.subprocess, "Popen", ray), patch.object(node.signal, "signal", handlers.__setitem__):
+        yield handlers
+
+
+def values(options):
+    """Option -> its value, of those that have one."""
+    return {one: two for one, two in pairwise(options) if one.startswith("--")}
+
+
+def test_a_head_offers_places_for_the_trials_of_all_nodes_and_every_node_its_own_cpus(job, monkeypatch):
+    monkeypatch.setattr(node, "allotted_cpus", lambda: 6)
+    found = values(start_options(None))
+    assert json.loads(found["--resources"]) == {"trial_slot": 2 * 8 * 1}
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "5")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    for address in (None, "h:1"):
+        options = start_options(address)
+        found = values(options)
+        assert found["--num-cpus"] == "6" and found["--object-store-memory"] == str(150 * 2**20)
+        assert {"--block", "--disable-usage-stats"} <= set(options)
+        ports = {name: value for name, value in found.items() if name.endswith("port")}
+        expected = {"--dashboard-agent-listen-port", *(() if address else ("--port", "--ray-client-server-port"))}
+        assert set(ports) == expected and all(1024 <= int(port) < 65536 for port in ports.values())
+        assert found.get("--address") == address and ("--head" in options) is (address is None)
+        if address is None:
+            assert json.loads(found["--resources"]) == {"trial_slot": 2 * 5 * 3}
+            assert found["--include-dashboard"] == "false"
+
+
+def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
+    (tmp_path / "ended").touch()
+    with pytest.raises(InputError, match="the head's address"):
+        node._address_of_head(tmp_path)
+    (tmp_path / "address").write_text("h:1\n")
+    assert node._address_of_head(tmp_path) == "h:1"
+
+
+def test_a_node_sets_what_the_nodes_of_other_clusters_set(monkeypatch):
+    """As `cluster.yaml` and the manifest for Kubernetes; the token is the job's own."""
+    expected = local_settings(monkeypatch) | OTHERWISE_ON_NODES
+    expected.pop("RAY_AUTH_MODE")
+    assert expected.items() <= node.OF_A_NODE.items()
