@@ -149,6 +149,7 @@ class Recorder:
 
     def _attempt(self, key: str, what: Any) -> bool:
         """Write a trial, or the end of the sweep. False while MLflow is away."""
+        refusal = None
         try:
             if self._problem and self.tracker is not None:
                 self.tracker.refresh()  # a request that seemed lost may have arrived
@@ -166,9 +167,10 @@ class Recorder:
                 self._refused[key] = self._refused.get(key, 0) + answers
                 if self._refused[key] < self._patience.refusals:
                     return False
-                self.unwritten[key] = self._problem  # it answers, and it is this one thing that it refuses
-                what = self._waiting.get(key)
+                refusal, what = self._problem, self._waiting.get(key)  # it answers, and refuses this one thing
         with self._changed:
+            self.unwritten.pop(key, None)  # what came late, when nobody waited any more, is written
+            self.unwritten |= {} if refusal is None else {key: refusal}
             self._problem, self._moved_at = "", time.monotonic()
             if self._waiting.get(key) == what:  # else it was added again meanwhile
                 self._waiting.pop(key, None)

@@ -216,6 +216,20 @@ def test_a_long_outage_is_named_with_every_trial_that_is_missing(trials):
     assert not tracker.recorded and not tracker.closed
 
 
+def test_what_is_written_after_nobody_waited_any_more_is_not_called_missing(trials):
+    tracker = FakeTracker(away=10**9)
+    recorder = recorder_of(tracker)
+    recorder.add(trials[0])
+    recorder.finish()
+    assert set(recorder.unwritten) == {trials[0].id}
+    tracker.away, late = 0, time.monotonic() + 60
+    while not tracker.recorded and time.monotonic() < late:
+        time.sleep(0.01)
+    recorder.finish()
+    recorder.close(trials, failed=0)
+    assert not recorder.unwritten and tracker.closed
+
+
 @pytest.fixture
 def store(tmp_path):
     store = open_store(str(tmp_path / "store"))
