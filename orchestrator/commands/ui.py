@@ -54,15 +54,15 @@ def serve_pages(request: UiRequest) -> int:
         pages = list_sweep_pages(uri)
     root = f"http://{HOST}:{port}"
     lines = [f"MLflow on {root}/ (user {USER}, password {password}; Ctrl-C ends it)"]
-    for page in pages:
-        for what, route in (("trials", page.table), ("charts", page.charts)):
-            lines.append(f"{printable(page.sweep)}: {what:<7} {root}{route}")
+    for sweep, *routes in pages:
+        for what, route in zip(("trials", "charts"), routes, strict=True):
+            lines.append(f"{printable(sweep)}: {what:<7} {root}{route}")
     screen.out_text("\n".join(lines))
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="smoothsweep-ui-") as folder:  # mode 700
         server = _server(uri, port, password, Path(folder))
         if request.browser and pages:
-            threading.Thread(target=_open, args=(server, port, f"{root}{pages[0].table}"), daemon=True).start()
+            threading.Thread(target=_open, args=(server, port, f"{root}{pages[0][1]}"), daemon=True).start()
         try:
             return server.wait()
         finally:

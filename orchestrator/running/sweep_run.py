@@ -72,7 +72,6 @@ class SweepRun:
         self.plan.history.read({stage.name for stage in self.plan.missing})  # before this run adds to it
         self.state, self._made = SweepState(name=self.name), set[str]()
         self._count()
-        self._rated = dict[str, float | None]()
         self._took = self._should_have = 0.0  # seconds of finished stages, here and by the shipped rates
         self._said: set[str] = set()
         self._looked_at: set[tuple[str, str]] = set()
@@ -155,10 +154,7 @@ class SweepRun:
             if alike := self.plan.history.expected(stage):
                 expected = alike[0]
             else:
-                if fingerprint not in self._rated:
-                    self._rated[fingerprint] = reference_s(stage)
-                rated = self._rated[fingerprint]
-                if rated is None:
+                if (rated := reference_s(stage)) is None:
                     unknown += 1
                     continue
                 expected = rated * pace

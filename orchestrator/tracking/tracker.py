@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from smoothsweep.core.checks import present
@@ -69,16 +69,9 @@ MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pa
 AT_MOST = 20  # experiments that are looked into
 
 
-class SweepPages(NamedTuple):
-    """One sweep's pages. table, charts: their address from the server's root on."""
-
-    sweep: str
-    table: str
-    charts: str
-
-
-def list_sweep_pages(uri: str) -> list[SweepPages]:
-    """The sweeps of a tracking store, the one that was worked on last first. InputError if there is no MLflow."""
+def list_sweep_pages(uri: str) -> list[tuple[str, str, str]]:
+    """The sweeps of a tracking store, each with the address of its table and of its charts from the server's root on;
+    the one that was worked on last first. InputError if there is no MLflow."""
     client = connect(uri)
     pages = []
     for experiment in client.search_experiments(max_results=AT_MOST, order_by=["last_update_time DESC"]):
@@ -86,7 +79,7 @@ def list_sweep_pages(uri: str) -> list[SweepPages]:
         if runs := client.search_runs([experiment.experiment_id], f"tags.`{KIND}` = 'sweep'", **newest):
             pages.append((runs[0].info.start_time, experiment))
     return [
-        SweepPages(page.name, route(page.experiment_id), route(page.experiment_id, charts=True))
+        (page.name, route(page.experiment_id), route(page.experiment_id, charts=True))
         for _, page in sorted(pages, key=lambda pair: -pair[0])
     ]
 
@@ -122,7 +115,8 @@ class Tracker:
     def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
         self.progress: Callable[[], None] = lambda: None
-        self._loaded = loaded
+        self._loaded, search = loaded, loaded.sweep.search
+        self._strategy = search.strategy if search else "grid"
         self._client = server.connect(uri, ours=uri == server.local_uri(store))
         follow(uri, store.root)
         self._experiment_id = self._open_experiment()
@@ -152,12 +146,6 @@ class Tracker:
             write_provenance(self._loaded, folder)
             self._client.log_artifacts(run.run_id, str(folder))
         return run.run_id
-
-    @property
-    def _strategy(self) -> str:
-        """How trials are chosen: grid, unless the sweep searches."""
-        search = self._loaded.sweep.search
-        return search.strategy if search else "grid"
 
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
