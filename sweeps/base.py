@@ -97,8 +97,6 @@ def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None
 
 def first_repeat(values: Sequence[Any]) -> tuple[Any, Any] | None:
     """The first two values that mean the same, as they were given (0.0 and 0, say), if two do."""
-    if len(set(map(type, values))) == 1 and type(values[0]) in (int, str) and len(set(values)) == len(values):
-        return None  # seeds and classes: equal where they mean the same
     seen: dict[str, int] = {}
     for index, value in enumerate(values):  # as JSON: mappings whatever their order, true not as 1
         meaning = json.dumps(json.loads(json.dumps(value), parse_float=_by_its_size), sort_keys=True)

@@ -38,9 +38,10 @@ from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.core.readers.tables import read_rows
 from smoothsweep.orchestrator.planning.costs import stored_stage
 from smoothsweep.orchestrator.planning.plan import Plan
+from smoothsweep.orchestrator.planning.trial import recipe_of
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, LoadedSweep, expand
+from smoothsweep.sweeps.expand import Cell, LoadedSweep, expand
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.parts import CLASSES, LabelledData
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
@@ -90,7 +91,7 @@ def power_of(
     forecast, recipes = None if plan is None else plan.forecast, None
     if forecast is not None and forecast.steps and not forecast.looks:  # looks add no recipes
         *_, (further, _), _ = forecast.steps  # those that meet the whole attack; the last step audits again
-        recipes = further + len({_values(cell, of_attacker=False) for cell in cells})
+        recipes = further + len({canonical_json(recipe_of(cell.values)) for cell in cells})
     where = f"--tell {100 * tell:g}" if tell else "power"
     try:
         size = size_of(loaded, cells or expand(loaded), recipes=recipes)
@@ -208,20 +209,15 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
     if there is None:
         raise InputError("the number of classes is not known before the data are there")
     trained = there if known is None else known
+    parts = [(recipe_of(cell.values), cell.values) for cell, *_ in counted]
     design = Design(
         seeds=len(loaded.sweep.every_seed),
         classes=trained if settings.classes == "all" else len(settings.classes),
-        recipes=recipes or len({_values(cell, of_attacker=False) for cell, *_ in counted}),
-        attacks=len({_values(cell, of_attacker=True) for cell, *_ in counted}),
+        recipes=recipes or len({canonical_json(recipe) for recipe, _ in parts}),
+        attacks=len({canonical_json([item for item in all_.items() if item[0] not in mine]) for mine, all_ in parts}),
         images=min(attack.selected for *_, attack in counted),
     )
     return Size(design=design, available=max(there, trained), leak=leak)
-
-
-def _values(cell: Cell, *, of_attacker: bool) -> str:
-    """What the cell's attack, or its recipe, is told by."""
-    values = cell.values.items()
-    return repr([(key, value) for key, value in values if (key.split(".")[0] in OF_THE_ATTACKER) == of_attacker])
 
 
 def measured(store: Store, leak: Metric, data: str | None) -> Variation | None:

@@ -69,10 +69,9 @@ class Agenda:
         self.stopped = False
         self.closed: str | None = None  # why nothing more is proposed while what is open goes on
         self.through = False  # everything was proposed, and has ended
-        self._open: dict[str, Trial] = {}  # not in the store, not ended
+        self._open: dict[str, tuple[Trial, set[int]]] = {}  # not in the store, not ended, and the proposals that wait
         self._queue: deque[Trial] = deque()
         self._trials: dict[int, list[Trial]] = {}  # of proposals that are open
-        self._waiting: dict[str, set[int]] = {}  # trial id -> proposals that wait for it
         self._failures: dict[str, str] = {}
         self._met: set[str] = set()  # ids of the trials of all proposals
 
@@ -112,8 +111,8 @@ class Agenda:
         """A trial that `next` gave has ended."""
         if failure is not None:
             self._failures[trial.id] = failure
-        self._open.pop(trial.id, None)
-        for number in self._waiting.pop(trial.id, set()):
+        _, waiting = self._open.pop(trial.id, (trial, set[int]()))
+        for number in waiting:
             if number in self._trials:  # else settled: the store had all of this trial before it was told to have ended
                 self._note_outcome(number)
 
@@ -128,7 +127,7 @@ class Agenda:
 
     def waiting(self) -> list[Trial]:
         """Trials of what was proposed that have not ended."""
-        return list(self._open.values())
+        return [trial for trial, _ in self._open.values()]
 
     @property
     def ended_by(self) -> str | None:
@@ -155,11 +154,10 @@ class Agenda:
             if all(self.store.has(stage) for stage in trial.stages):
                 if trial.id not in self._met:  # else it was opened or found before, under fewer seeds of its recipe
                     self.news.append(("found", trial))
-            elif trial.id in self._waiting:
-                self._waiting[trial.id].add(proposal.number)
+            elif trial.id in self._open:
+                self._open[trial.id][1].add(proposal.number)
             else:
-                self._waiting[trial.id] = {proposal.number}
-                self._open[trial.id] = trial
+                self._open[trial.id] = trial, {proposal.number}
                 self._queue.append(trial)
             self._met.add(trial.id)
         self._note_outcome(proposal.number)
