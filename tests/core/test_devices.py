@@ -48,16 +48,6 @@ def test_every_row_is_computed_once_and_in_order_whatever_fits(total, first, lim
     assert all(size <= limit for size in tried)  # what did not fit is not tried again
 
 
-def test_every_halving_is_counted():
-    def work(rows):
-        if rows.stop - rows.start > 3:
-            raise torch.OutOfMemoryError("too many")
-
-    batch = DeviceBatch(16)
-    batch.run(work, 16)
-    assert (batch.rows, batch.halved) == (2, 3)
-
-
 def test_memory_is_given_back_before_the_next_try():
     alive = []
 

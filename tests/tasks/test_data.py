@@ -4,10 +4,8 @@ import json
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
@@ -15,45 +13,13 @@ from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks.classes import NAMES_FILE, class_names_of
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.data import prepare_private, prepare_public
-from smoothsweep.tasks.files import load_images, load_tensors
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
 from smoothsweep.tasks.registry import TASKS, task
 from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import every_stage, imported_folder
 from tests.labelled_files import parquet, png
 from tests.tiny import tiny_sweep
-
-
-def pictures(folder, names=("b", "a"), count=8, side=40):
-    """People of one grey each, b darker than a, with noise, and the mean grey of every name."""
-    grey = {name: 40 + 120 * number for number, name in enumerate(names)}
-    for name in names:
-        (folder / name).mkdir(parents=True)
-        for number in range(count):
-            noise = np.random.default_rng([grey[name], number]).integers(-20, 20, (side, side, 3))
-            Image.fromarray((grey[name] + noise).astype("uint8")).save(folder / name / f"{number}.png")
-    return grey
-
-
-def test_public_pictures_come_without_labels_and_as_many_as_asked_for(tmp_path):
-    pictures(tmp_path / "people")
-    files = sorted((tmp_path / "people").rglob("*.png"))
-    known = {resized(file).tobytes(): file for file in files}
-    assert len(known) == 16
-    chosen = {}
-    for name, config in {"all": {}, "six": {"limit": 6}, "other six": {"limit": 6, "seed": 1}}.items():
-        (tmp_path / name).mkdir()
-        config = {"kind": "unlabelled", "path": str(tmp_path / "people"), "size": 40, "seed": 0, **config}
-        metrics = prepare_public(config, {}, tmp_path / name, TaskContext(work=tmp_path))
-        images = load_tensors(tmp_path / name / "images.safetensors")["images"]
-        chosen[name] = [known[image.numpy().tobytes()] for image in images]
-        assert metrics == {"num_public": len(images)} and len(set(chosen[name])) == len(images)
-    assert [len(files) for files in chosen.values()] == [16, 6, 6] and chosen["six"] != chosen["other six"]
-
-
-def resized(file):
-    """The picture as [3, 40, 40] bytes."""
-    return np.asarray(Image.open(file)).transpose(2, 0, 1)
 
 
 def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_each(tmp_path):

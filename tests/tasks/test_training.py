@@ -17,7 +17,6 @@ import torch.distributed
 import yaml
 from tiny import tiny_sweep
 
-from benchmarks.sleeping import sleep_classes
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.metrics.accuracy import expected_calibration_error
@@ -259,18 +258,6 @@ def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
     with ask_machine_leaving(after(3)):
         _, records = train_alone(Training.of(config(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path))
     assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
-
-
-def test_classes_are_left_between_two(tmp_path):
-    settings, context = {"classes": 3, "seconds": 0.0}, TaskContext(work=tmp_path)
-    with ask_machine_leaving(after(2)), pytest.raises(MachineLeaving):
-        sleep_classes(settings, {}, [0, 1, 2], context)
-    done = sorted((tmp_path / "classes").iterdir())
-    assert len(done) == 2
-    before = [path.stat().st_mtime_ns for path in done]
-    sleep_classes(settings, {}, [0, 1, 2], context)
-    assert [path.stat().st_mtime_ns for path in done] == before, "what was done is not done again"
-    assert len(list((tmp_path / "classes").iterdir())) == 3
 
 
 GOAL = 0.35  # of sixteen test images; reached in the fifth epoch

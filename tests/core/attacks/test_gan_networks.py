@@ -352,6 +352,17 @@ def test_a_resumed_training_is_the_same_training():
         run(Kept(kept.states[0]), lr=1e-3)
 
 
+def test_the_mean_entropy_weighs_as_the_official_sum_at_its_batch():
+    _, _, objective = tiny()
+    fakes = torch.rand(64, 3, 32, 32)
+    draw = StepDraw(images=(fakes, fakes, torch.rand(64, 3, 32, 32)), z=fakes, z_generator=fakes, mix=fakes)
+    with torch.no_grad():
+        official = InversionSpecific(
+            discriminator=objective.discriminator, soft_labels=objective.soft_labels, protocol="paper"
+        )
+        assert torch.equal(objective.for_generator(fakes, draw), official.for_generator(fakes, draw))
+
+
 def test_what_cannot_be_trained_is_said():
     with pytest.raises(InputError, match=r"public: expected at least attack.gan.batch_size \(64\) images, got 63"):
         GanTraining().steps(63)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.distillation import (
+    answer_weights,
     distil,
     distillation_loss,
     fresh_state,
@@ -422,6 +423,15 @@ def test_a_sweep_that_knows_its_classes_refuses_the_budget_before_any_work():
     }
     with pytest.raises(InputError, match=r"attack\.pool\.size: expected at least a query for each of the \d+ cl"):
         check(tiny_sweep(attack=attack, grid={}, baseline={}), "sweep")
+
+
+def test_rare_answers_weigh_more_by_a_formula():
+    """SMILE's weights at 0, 1 and 9 others of a class, by their proportions."""
+    answers = torch.eye(3)[torch.tensor([0] * 9 + [1])]
+    weights = answer_weights(answers, 0.9)
+    assert weights.mean().item() == pytest.approx(1)
+    assert (weights[0] / weights[-1]).item() == pytest.approx(0.1535 / 0.5263, rel=1e-3)
+    assert torch.equal(answer_weights(answers, 0.0), torch.ones(10))
 
 
 def students(context):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.func import functional_call
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.rlb_mi import RLBMI
@@ -94,6 +95,46 @@ def test_learning_matches(kind):
             networks |= {f"critic{i + 1}_target": critic for i, critic in enumerate(agent.slow)}
             for name, network in networks.items():
                 assert_weights(network, f"rlb_learn_twin_after{call + 1}_{name}.", 2e-5)
+
+
+def test_a_learning_step_of_the_textbook_is_the_one_by_hand():
+    """Every gradient and Adam's first step written out (which moves each weight by lr * g / (|g| + eps))."""
+    noise, lr = torch.randn(2, ROWS, SIZE, generator=torch.Generator().manual_seed(8)), 0.01
+    agent, batch = agent_of(listed(noise), official=False, critics=2, lr=lr), golden_batch(0)
+    before = {id(p): p.detach().clone() for net in (agent.actor, *agent.critics) for p in net.parameters()}
+
+    def drawn(actor, n):
+        mu, log_std = actor
+        u = mu + n * log_std.exp()
+        density = torch.distributions.Normal(mu, log_std.exp()).log_prob(u)
+        return u.tanh(), (density - (1 - u.tanh() ** 2).log()).sum(1, keepdim=True)
+
+    def stepped(loss, network):
+        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        moved = (
+            before[id(p)] - lr * g / (g.abs() + 1e-8) for p, g in zip(network.parameters(), gradients, strict=True)
+        )
+        return dict(zip(dict(network.named_parameters()), moved, strict=True))
+
+    with torch.no_grad():
+        a, logp = drawn(agent.actor(batch.next_states), noise[0])
+        after = torch.minimum(*(critic(batch.next_states, a) for critic in agent.critics)) - logp
+        targets = batch.rewards + 0.99 * (1 - batch.dones) * after
+    losses = [0.5 * (one(batch.states, batch.actions) - targets).square().mean() for one in agent.critics]
+    critics = [stepped(loss, critic) for loss, critic in zip(losses, agent.critics, strict=True)]
+    a, logp = drawn(agent.actor(batch.states), noise[1])
+    values = [functional_call(one, moved, (batch.states, a)) for one, moved in zip(agent.critics, critics, strict=True)]
+    loss = (logp - torch.minimum(*values)).mean()
+    actor = stepped(loss, agent.actor)
+
+    found = agent.learn(batch)
+    torch.testing.assert_close(found["targets"], targets, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found["actor_loss"], loss.detach(), atol=1e-4, rtol=1e-4)
+    for network, expected in zip((agent.actor, *agent.critics), (actor, *critics), strict=True):
+        for name, p in network.named_parameters():
+            torch.testing.assert_close(p.detach(), expected[name].detach(), atol=2e-5, rtol=0)
+    direction = math.copysign(1, (logp.mean() - SIZE).item())
+    assert agent.log_temperature.item() == pytest.approx(direction * lr, rel=1e-4)
 
 
 def test_a_replay_forgets_the_oldest():

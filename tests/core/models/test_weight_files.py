@@ -246,11 +246,3 @@ def test_huge_shapes_over_little_memory_are_refused_before_they_are_touched():
 def test_numbers_must_be_finite_in_the_networks_precision():
     with pytest.raises(InputError, match=r"^test: a: expected finite numbers"):
         fitting_state({"a": torch.tensor([1e300], dtype=torch.float64)}, {"a": torch.zeros(1)}, "test")
-
-
-def test_old_files_may_lack_the_counters_of_batchnorm():
-    network = torch.nn.BatchNorm2d(3)
-    network.num_batches_tracked.fill_(5)
-    state = {k: v for k, v in network.state_dict().items() if "num_batches" not in k}
-    network.load_state_dict(fitting_state(state, network.state_dict(), "test"))
-    assert network.num_batches_tracked == 0
