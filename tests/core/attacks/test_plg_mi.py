@@ -13,6 +13,7 @@ from PIL import Image
 
 from smoothsweep.core.attacks.plg_mi import PLGMI
 from smoothsweep.core.attacks.plg_search import (
+    LabelledDraws,
     ask,
     distort,
     make_conditional_gan,
@@ -169,6 +170,20 @@ def test_two_iterations_are_the_official_ones():
         assert set(names) == {name for name in ours if not name.endswith("num_batches_tracked")}
         norms = torch.stack([ours[name].norm() for name in names])
         torch.testing.assert_close(norms, golden(f"plg_gan_{which}_after_sum_norm_first_last")[:, 1], rtol=5e-3, atol=0)
+
+
+def test_every_pair_of_image_and_label_is_shown_once_in_every_round():
+    """Twelve pairs in batches of four: three batches are a round."""
+    images = torch.randint(256, (9, 3, SIDE, SIDE), generator=generator(0), dtype=torch.uint8)
+    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(CLASSES)])
+    config = ConditionalConfig(classes=CLASSES, resolution=SIDE, z_dim=4, width=2)
+    draws, seen = LabelledDraws(images, index, config, RECIPE, "clean"), []
+    for step in range(3):
+        for update in range(RECIPE.critic_steps):
+            images, labels = draws.for_critic(step, update)[1]
+            raw = ((images + 1) * 128).floor().to(torch.uint8)
+            seen += [(image.numpy().tobytes(), label) for image, label in zip(raw, labels.tolist(), strict=True)]
+    assert len(set(seen[:12])) == len(set(seen[12:])) == 12 and seen[:12] != seen[12:]
 
 
 def part(part_context=None, protocol="clean", steps=8):
