@@ -138,7 +138,8 @@ def _digest(path: Path, state: str, total: int, *, any_files: bool) -> str:
     digest_of = tree_digest if any_files and path.is_dir() else content_digest
     if total < REMEMBER_FROM_BYTES:
         return digest_of(path)
-    note = _cache_folder() / f"{digest_of.__name__}-{state}"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    note = caches / "smoothsweep" / "digests" / f"{digest_of.__name__}-{state}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if DIGEST.fullmatch(stored := note.read_text()):  # else it is damaged
             return stored
@@ -146,7 +147,3 @@ def _digest(path: Path, state: str, total: int, *, any_files: bool) -> str:
     with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
         write_file(note, digest, parents=True)
     return digest
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothsweep" / "digests"

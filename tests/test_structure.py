@@ -13,7 +13,7 @@ import pytest
 
 MOST_LINES = 600  # of a file
 CAPS = {  # lines and files of Python: never raised, lowered when a room shrinks
-    ("core", "tasks", "smoothsweep"): (40_800, 189),
+    ("core", "tasks", "smoothsweep"): (40_300, 189),
     ("orchestrator", "sweeps"): (29_700, 112),
     ("tools", "benchmarks"): (3_500, 18),
     ("tests",): (46_100, 214),

@@ -303,9 +303,9 @@ class Isolated:
             before = self.printed
             self._read_output()
         code = self._process.poll()
-        how = (
-            "whose process ended" if code is None or code >= 0 else f"whose process was ended by {_signal_name(-code)}"
-        )
+        how = "whose process ended"
+        if code is not None and code < 0:
+            how = f"whose process was ended by {_signal_name(-code)}"
         last = next((line for line in reversed(self._output.splitlines()) if line.strip()), "")
         last_words = f", after {' '.join(last.split())[:200]!r}" if last else ""
         memory = f"{self._limits.memory / 2**30:.3g} GiB of memory"
