@@ -25,14 +25,12 @@ class Measured(NamedTuple):
 
     Attributes:
         n: Seeds that it is over, 0 where that says nothing.
-        why_missing: Why there is no value.
     """
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
     n: int = 0
-    why_missing: str = ""
 
 
 Status = Literal["done", "failed", "open"]
