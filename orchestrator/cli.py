@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[type[Any], str]] = {
     "run": (requests.RunRequest, "run:run_and_report"),
     "plan": (requests.PlanRequest, "plan:print_plan"),
     "status": (requests.StatusRequest, "status:print_status"),
-    "report": (requests.ReportRequest, "reporting.report:report"),
+    "report": (requests.ReportRequest, "result:report"),
     "slurm": (requests.SlurmRequest, "batch.slurm:submit_sweep"),
     "export": (requests.ExportRequest, "reporting.export:export"),
     "bundle": (requests.BundleRequest, "reporting.bundle:bundle"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smoothsweep.core.errors import InputError
     from smoothsweep.library import attack, audit, fit_judge, membership, train
     from smoothsweep.orchestrator.commands.audit.sweep_file import EIGENFACES, PLUG_AND_PLAY
-    from smoothsweep.orchestrator.commands.reporting.report import load_result, sweep
+    from smoothsweep.orchestrator.commands.result import load_result, sweep
     from smoothsweep.orchestrator.result.data import Measured
     from smoothsweep.orchestrator.result.sweep_result import SweepResult
     from smoothsweep.results import AttackResult, Audit, Judge, Verdict, compare, judge
@@ -38,7 +38,7 @@ _PLACES = {
     "core.errors": "InputError",
     "library": "attack audit fit_judge membership train",
     "orchestrator.commands.audit.sweep_file": "EIGENFACES PLUG_AND_PLAY",
-    "orchestrator.commands.reporting.report": "load_result sweep",
+    "orchestrator.commands.result": "load_result sweep",
     "orchestrator.result.data": "Measured",
     "orchestrator.result.sweep_result": "SweepResult",
     "results": "AttackResult Audit Judge Verdict compare judge",
