@@ -31,7 +31,6 @@ from smoothsweep.core.attacks.surrogates import make_answers
 from smoothsweep.core.attacks.training_settings import GENERAL, Distillation, SurrogateTraining
 from smoothsweep.core.data.images import truncated_bytes
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.accuracy import topk_hits
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.sweeps.expand import check
 from tests.core.attacks.looking import Kept, Rows, alone_and_beside, same_networks, seen
@@ -123,19 +122,6 @@ def evaluated(z):
     return logits.unflatten(0, z.shape[:-1])
 
 
-def shares(logits, labels):
-    """[draws], [draws]: how many are the evaluator's first class, and among its first five. logits: [draws, N, C]."""
-    rows, of_rows = logits.flatten(0, 1), labels.repeat(len(logits))
-    return [topk_hits(rows, of_rows, k).view(len(logits), -1).double().mean(1) for k in (1, 5)]
-
-
-def check_evaluation(logits, labels, name):
-    """Means and sample variances over draws, as the official evaluation of KED-MI returns them."""
-    found = shares(logits, labels)
-    official = torch.stack([*(one.mean() for one in found), *(one.var() for one in found)])
-    torch.testing.assert_close(official, golden(name), atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("restart", range(5))
 def test_gmis_search_is_the_official_one(restart):
     z0, labels = golden("gmi_z0")[restart], golden("gmi_iden")
@@ -169,17 +155,14 @@ def test_keds_search_is_the_official_one(judge, prefix):
     torch.testing.assert_close(states[:, :, 0], golden(f"{prefix}_mu"), atol=2e-5, rtol=0)
     torch.testing.assert_close(states[:, :, 1], golden(f"{prefix}_logvar"), atol=2e-5, rtol=0)
     check_losses(watched, prefix, atol=3e-5)
-    logits = evaluated(torch.stack([sampled(last, eps, None) for eps in golden("ked_eps_draws")]))
-    check_evaluation(logits, labels, f"{prefix}_acc_acc5_var_var5")
     if prefix == "ked_dist":
         total = golden("ked_dist_total_loss")
         torch.testing.assert_close(found.loss.mean(1), total, check_dtype=False, atol=2e-3, rtol=0)
         shown = torch.stack([watched.z[step - 1] for step in KEPT])
         torch.testing.assert_close(shown, golden("ked_dist_z_unclamped"), atol=2e-5, rtol=0)
         assert shown.abs().max() > 1
+        logits = evaluated(torch.stack([sampled(last, eps, None) for eps in golden("ked_eps_draws")]))
         torch.testing.assert_close(logits, golden("ked_dist_eval_logits"), atol=2e-4, rtol=0)
-        for one, name in zip(shares(logits, labels), ("acc", "acc5"), strict=True):
-            assert one.tolist() == pytest.approx(golden(f"ked_dist_{name}_per_draw").tolist())
 
 
 def test_the_mean_feature_and_the_pull_are_the_official_ones():
