@@ -82,6 +82,11 @@ class LoadedSweep:
         )
 
     @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells of the sweep file, as `expand` has them."""
+        return expand(self)
+
+    @cached_property
     def choices(self) -> list[Cell]:
         """Valid recipes of a search in which every choice of its space, and both ends of every range, occurs; none of
         another sweep. Raises InputError (one line) where some value can be in none."""
@@ -353,8 +358,7 @@ def check_search(loaded: LoadedSweep) -> None:
 
     Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit one.
     """
-    expand(loaded)
-    _ = loaded.choices, loaded.first_recipe
+    _ = loaded.cells, loaded.choices, loaded.first_recipe
     _check_rungs(loaded, loaded.search.dimensions.sample(np.random.default_rng(loaded.search.start)))
 
 

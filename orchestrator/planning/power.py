@@ -41,7 +41,7 @@ from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.planning.trial import recipe_of
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.expand import Cell, LoadedSweep, expand
+from smoothsweep.sweeps.expand import Cell, LoadedSweep
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.parts import CLASSES, LabelledData
 from smoothsweep.sweeps.schema import InversionSweep, known_classes
@@ -94,7 +94,7 @@ def power_of(
         recipes = further + len({canonical_json(recipe_of(cell.values)) for cell in cells})
     where = f"--tell {100 * tell:g}" if tell else "power"
     try:
-        size = size_of(loaded, cells or expand(loaded), recipes=recipes)
+        size = size_of(loaded, cells or loaded.cells, recipes=recipes)
         now = size.design.checked(where)
     except InputError as error:
         reason = str(error).removeprefix(f"{where}: ")

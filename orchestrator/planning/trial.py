@@ -41,7 +41,6 @@ from smoothsweep.sweeps.expand import (
     LoadedSweep,
     Sweep,
     as_inversion,
-    expand,
     settings_words,
     values_text,
 )
@@ -263,18 +262,13 @@ class ProposalLog:
         return {**stated, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
 
     @cached_property
-    def cells(self) -> list[Cell]:
-        """The cells of the sweep file."""
-        return expand(self.loaded)
-
-    @cached_property
     def recipes(self) -> list[tuple[dict[str, Any], list[Cell]]]:
         """The recipes of a sweep with looks, the baseline first, each with its cells.
 
         Raises InputError unless one recipe is the baseline and another is beside it.
         """
         by_recipe: dict[str, list[Cell]] = {}
-        for cell in self.cells:
+        for cell in self.loaded.cells:
             by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
         recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
         baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
@@ -316,7 +310,7 @@ class ProposalLog:
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
         # The file has the first look.
         further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]
-        listed = [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
+        listed = [] if self.loaded.sweep.search else listed_trials(self.loaded)
         trials = [*listed, *(trial for proposal in further for trial in self.trials_of(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())
@@ -370,16 +364,17 @@ class ProposalLog:
         if self.loaded.sweep.search:
             return [trial for recipe in recipes for trial in self.trials_under(recipe, seeds, "reaudit")]
         wanted = {canonical_json(recipe) for recipe in recipes}
-        cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
+        cells = [cell for cell in self.loaded.cells if canonical_json(recipe_of(cell.values)) in wanted]
         return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]
 
 
-def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
+def listed_trials(loaded: LoadedSweep) -> list[Trial]:
     """The trials of a sweep file: all cells under the first seed, then all under the next; of looks, the first look's.
 
     Raises InputError for two cells that are the same work: settings that differ in what changes nothing.
     """
-    seeds = loaded.sweep.looks.of_look(0) if loaded.sweep.looks else loaded.sweep.every_seed
+    cells, looks = loaded.cells, loaded.sweep.looks
+    seeds = looks.of_look(0) if looks else loaded.sweep.every_seed
     trials = [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
     seen: dict[str, Trial] = {}
     for trial in trials[: len(cells)]:
@@ -405,4 +400,4 @@ def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
     """
     if store:
         return ProposalLog(loaded, store).trials()
-    return [] if loaded.sweep.search else listed_trials(loaded, expand(loaded))
+    return [] if loaded.sweep.search else listed_trials(loaded)

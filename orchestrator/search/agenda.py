@@ -251,8 +251,6 @@ class LookDesign:
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
 LOOK_EVERY_S = 5.0
 
-Lines = list[dict[str, Any]]
-
 
 class SpentLine(BaseModel, extra="forbid"):
     """What one run spent: device-seconds of one kind of stage, or its wall-seconds and when they began, in seconds
@@ -313,25 +311,26 @@ class Meter:
         """Leave what this run spent in the sweep's folder."""
         with contextlib.suppress(OSError):  # a full disk fails the stages that need it, not the watching
             for ending in (NOTE, COPY):
-                write_lines(self.store, self.name, self._own + ending, self._lines())
+                lines = [line.model_dump(exclude_none=True) for line in self._lines()]
+                write_lines(self.store, self.name, self._own + ending, lines)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> list[SpentLine]:
         kinds = sorted({*self._done, *self._running})
         return [
-            *({"stage": one, "device_seconds": round(self._done[one] + self._running[one], 2)} for one in kinds),
-            {"wall_seconds": round(time.monotonic() - self._started, 2), "began": round(self._began, 2)},
+            *(SpentLine(stage=one, device_seconds=round(self._done[one] + self._running[one], 2)) for one in kinds),
+            SpentLine(wall_seconds=round(time.monotonic() - self._started, 2), began=round(self._began, 2)),
         ]
 
 
-def _noted(store: Store, name: str, besides: str = "") -> Lines:
+def _noted(store: Store, name: str, besides: str = "") -> list[SpentLine]:
     """What the notes of all runs but one say."""
     names = store.note_names(name, FOLDER)
     runs = {f"{FOLDER}/{name.removesuffix(COPY).removesuffix(NOTE)}" for name in names if name.endswith(NOTE)}
-    lines: Lines = []
+    lines: list[SpentLine] = []
     for run in sorted(runs - {besides}):
         found = read_lines(store, name, run + NOTE, [SpentLine], f"{run}{COPY} is read in its place")
         found = found or read_lines(store, name, run + COPY, [SpentLine], "what was spent so far is forgotten")
-        lines += [line.model_dump(exclude_none=True) for line in found]
+        lines += found
     return lines
 
 
@@ -348,14 +347,14 @@ def hours_left(store: Store, name: str, budget: Budget | None) -> float | None:
     return max(0.0, budget.device_hours - spent(store, name)[0] / 3600)
 
 
-def _device_s(lines: Iterable[dict[str, Any]]) -> float:
-    return sum(line.get("device_seconds", 0.0) for line in lines)
+def _device_s(lines: Iterable[SpentLine]) -> float:
+    return sum(line.device_seconds or 0.0 for line in lines)
 
 
-def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
+def _wall_s(lines: Iterable[SpentLine]) -> float:
     """Wall-seconds, counted once for runs at the same time."""
     total, until = 0.0, -math.inf
-    for began, seconds in sorted((line.get("began", 0.0), line.get("wall_seconds", 0.0)) for line in lines):
+    for began, seconds in sorted((line.began or 0.0, line.wall_seconds or 0.0) for line in lines):
         total += max(0.0, began + seconds - max(began, until))
         until = max(until, began + seconds)
     return total

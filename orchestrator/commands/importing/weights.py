@@ -38,7 +38,7 @@ from smoothsweep.core.priors.settings import IMAGES, RANDOM_FACE_LICENCE, READ_O
 from smoothsweep.orchestrator.commands.importing.targets import imported_folder, refuse_existing
 from smoothsweep.orchestrator.commands.requests import GanRequest, JudgeRequest, PriorRequest, WeightsRequest
 from smoothsweep.orchestrator.stages.graph import pretrained_architectures
-from smoothsweep.sweeps.expand import LoadedSweep, as_inversion, expand
+from smoothsweep.sweeps.expand import LoadedSweep, as_inversion
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import ToySweep
 
@@ -188,7 +188,7 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
     for loaded in sweeps:
         if isinstance(loaded.sweep, ToySweep):
             continue
-        for cell in [*expand(loaded), *loaded.choices]:
+        for cell in [*loaded.cells, *loaded.choices]:
             settings = as_inversion(cell.settings)
             judged = [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]
             names += [*pretrained_architectures(settings), *judged]
