@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
@@ -257,13 +256,6 @@ def test_the_first_node_is_the_head_and_all_have_the_jobs_token_and_what_the_use
     assert environment["RAY_AUTH_MODE"] == "token" and environment[node.BASE_VARIABLE] == own
     assert {**node.OF_A_NODE, **kept}.items() <= environment.items()
     assert not os.path.exists(own), "nothing stays on the node"
-
-
-@contextmanager
-def started(ray):
-    handlers = {}
-    with patch.object(node.subprocess, "Popen", ray), patch.object(node.signal, "signal", handlers.__setitem__):
-        yield handlers
 
 
 def values(options):
