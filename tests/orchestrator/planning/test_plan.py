@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 from smoothsweep.orchestrator.commands.plan import expectation, plan_text
 from smoothsweep.orchestrator.planning.costs import MACHINE, READ_AT_MOST, History, reference_s
-from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_unfit
+from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary, refuse_unfit
 from smoothsweep.orchestrator.planning.power import measured, size_of
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_state, write_state
 from smoothsweep.orchestrator.planning.trial import ProposalLog, Trial, stages_to_start_early, trials_of
@@ -76,6 +76,19 @@ def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(hour_eac
 
 
 TRAINING, ATTACK = Stage(name="target", config={"workers": 1}), Stage(name="attack", config={})
+
+
+def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_whole_one(tmp_path):
+    store = Store(root=tmp_path / "store")
+    shares = ["resources.gpus_per_task=0.25", "resources.gpus_per_training=2"]
+    trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
+    for stage in stages_of(trials[:1]):
+        pretend(store, stage, 3600.0, device="cuda")
+    by_stage = plan_summary(make_plan(trials, store))["by_stage"]
+    assert by_stage["attack"]["device_hours"] == 0.25 and by_stage["target"]["device_hours"] == 2
+    assert by_stage["data"]["reused"]["device_hours"] == 1
+    spread = Stage(name="target", config={"workers": 4})
+    assert devices_held(trials[0].settings, History())(spread) == 4
 
 
 def group(workers: int) -> Stage:
