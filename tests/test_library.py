@@ -331,3 +331,15 @@ def test_what_stands_for_something_else_is_not_paired(other, words):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="at least two audits, got 1"):
         smoothsweep.compare({"a": audit(0.5, seed=1)})
+
+
+def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):
+    with opened(model_of(network, access="scores"), images) as (access, target):
+        assert access == "scores"
+        with pytest.raises(InputError):
+            target.view("gradients")
+    with pytest.raises(InputError, match="at most scores, since its answers carry no gradients, got gradients"):
+        refused(model_of(lambda shown: network(shown).detach(), access="gradients"), images)
+    with pytest.raises(InputError, match="at most labels, since its answers are labels, got scores"):
+        said = {"answers": "labels", "num_classes": CLASSES, "access": "scores"}
+        refused(model_of(lambda shown: network(shown).argmax(1), **said), images)

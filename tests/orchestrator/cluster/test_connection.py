@@ -1,6 +1,8 @@
 """What a cluster offers. A Ray of a run alone: where its files lie, loopback alone, deaf without the token."""
 
+import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -13,12 +15,15 @@ import grpc
 import psutil
 import pytest
 import ray
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection, run_folder
+from smoothsweep.orchestrator.cluster.run_folder import folders, new_folder
 from smoothsweep.tasks.context import PROMISED_GPUS, PROMISED_PER_NODE
 from tests.ray_ports import ports_of, ray_methods
-from tests.tiny import write_tiny
 
 
 @pytest.fixture
@@ -83,6 +88,89 @@ def base(place, mode=0o700, name="b"):
     found.mkdir(parents=True, exist_ok=True)
     found.chmod(mode)
     return found
+
+
+@pytest.mark.parametrize("mask", [0, 0o002, 0o022, 0o077])
+def test_it_is_of_mode_700_whatever_the_umask_and_goes_at_the_end(place, monkeypatch, mask):
+    monkeypatch.setenv("RAY_TMPDIR", str(base(place)))
+    before = os.umask(mask)
+    try:
+        with new_folder() as folder:
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.parent == place / "b"
+            assert (os.getpid(), folder) in list(folders())
+            (folder / "ray" / "session_1" / "logs").mkdir(parents=True)
+    finally:
+        os.umask(before)
+    assert list((place / "b").iterdir()) == []
+
+
+@given(extra=st.integers(0, 120))
+def test_a_name_too_long_for_a_socket_is_refused_and_no_other(extra):
+    """By Ray's own rule, on the longest name that its session can have here."""
+    from ray._private.utils import validate_socket_filepath
+
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as name, pytest.MonkeyPatch.context() as patched:
+        made = Path(name) / ("x" * extra or ".")
+        made.mkdir(exist_ok=True)
+        patched.setenv("RAY_TMPDIR", str(made))
+        stamp = "2026-11-23_10-19-48_608098"
+        socket = f"ray/session_{stamp}_{os.getpid()}/sockets/plasma_store"
+        try:
+            with new_folder() as folder:
+                validate_socket_filepath(str(folder / socket))
+        except InputError as error:
+            assert "bytes too long for the names of Ray's sockets" in str(error) and list(made.iterdir()) == []
+            with pytest.raises(OSError, match="path length cannot exceed"):
+                validate_socket_filepath(f"{os.path.realpath(made)}/ssray-{os.getpid()}-{'x' * 8}/{socket}")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702])
+@pytest.mark.parametrize("above", [False, True])
+def test_a_base_in_which_others_may_rename_is_refused(place, monkeypatch, mode, above):
+    made = base(place, mode)
+    monkeypatch.setenv("RAY_TMPDIR", str(base(made, name="c") if above else made))
+    refusal = rf"^RAY_TMPDIR: .* got {re.escape(str(made))}, where others may rename .* \(mode {mode:o}\)$"
+    with pytest.raises(InputError, match=refusal), new_folder():
+        pass
+    assert not list(made.rglob("ssray-*"))
+    made.chmod(mode | stat.S_ISVTX)
+    with new_folder() as folder:
+        assert folder.is_dir()
+
+
+def test_what_is_no_folder_of_ours_is_refused(place, monkeypatch):
+    (place / "f").touch()
+    for name, refusal in (("f", "which is no folder"), ("n", "No such file or directory")):
+        monkeypatch.setenv("RAY_TMPDIR", str(place / name))
+        with pytest.raises(InputError, match=refusal), new_folder():
+            pass
+    if os.getuid() == 0:
+        os.chown(base(place), 12345, -1)
+        (place / "l").symlink_to(place / "b")
+        for name in ("b", "l"):  # the link is ours, what it leads to is not
+            monkeypatch.setenv("RAY_TMPDIR", str(place / name))
+            with pytest.raises(InputError, match=r"/b, which belongs to another user \(12345\)$"), new_folder():
+                pass
+
+
+def test_a_usual_temporary_folder_that_will_not_do_makes_way_for_the_short_one(place, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(base(place, 0o777)))
+    with pytest.raises(InputError, match=r"^TMPDIR: expected a folder"), new_folder():
+        pass
+    monkeypatch.setattr(run_folder, "SHORT_BASE", base(place, name="s"))
+    with new_folder() as folder:
+        assert folder.parent == place / "s" and (os.getpid(), folder) in list(folders())
+
+
+def test_links_and_what_others_made_are_no_folders_of_ours(place, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(base(place)))
+    (place / "kept").mkdir()
+    (place / "b" / "ssray-1-link").symlink_to(place / "kept")
+    (place / "b" / "ssray-1-file").touch()
+    if os.getuid() == 0:
+        (place / "b" / "ssray-1-theirs").mkdir()
+        os.chown(place / "b" / "ssray-1-theirs", 12345, -1)
+    assert [folder for _, folder in folders() if folder.is_relative_to(place)] == []
 
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
@@ -150,6 +238,61 @@ def test_the_token_is_on_no_command_line_in_no_environment_and_in_no_log(running
     session = Path(ray._private.worker._global_node.get_session_dir_path())
     read = [path.read_bytes() for path in session.rglob("*") if path.is_file()]
     assert len(read) > 5 and not any(token in content for content in read)
+
+
+def test_the_token_is_for_its_owner_alone(running_ray):
+    assert stat.S_IMODE(running_ray.stat().st_mode) == 0o600
+    assert stat.S_IMODE(running_ray.parent.stat().st_mode) == 0o700
+
+
+INTRUDER = """
+import json, os, socket, sys
+folder, session, found = sys.argv[1], sys.argv[2], {}
+
+def attempt(name, act):
+    try:
+        act()
+        found[name] = "done"
+    except OSError as error:
+        found[name] = type(error).__name__
+
+def reach(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path)
+
+os.umask(0)
+attempt("list the temporary folder", lambda: os.listdir(os.path.dirname(folder)))
+attempt("list", lambda: os.listdir(folder))
+for path in [folder, *sys.argv[2:]]:
+    attempt(f"enter {path}", lambda: os.listdir(path + "/."))
+    attempt(f"look at {path}/x", lambda: os.lstat(path + "/x"))
+    attempt(f"put a link into {path}", lambda: os.symlink("/etc/hostname", path + "/debug_state.txt.link"))
+    attempt(f"rename {path}", lambda: os.rename(path, path + "-mine"))
+    if len(path) <= 107:  # a name of a socket
+        attempt(f"connect to {path}", lambda: reach(path))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
+def test_another_user_cannot_enter_what_ray_keeps(running_ray):
+    """Everything below the folder, sockets and logs among it, is tried by the user `nobody`."""
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    places = [str(path) for path in (session, *session.rglob("*"))]
+    assert {"logs", "sockets", "raylet", "plasma_store", "debug_state.txt"} <= {Path(path).name for path in places}
+    done = subprocess.run(
+        ["python3", "-c", INTRUDER, str(running_ray.parent), *places],
+        capture_output=True,
+        text=True,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        timeout=60,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found.pop("list the temporary folder") == "done", "or the others would say nothing"
+    assert len(found) > 4 * len(places) and set(found.values()) == {"PermissionError"}
 
 
 def test_all_that_ray_has_made_lies_in_the_run_s_folder(running_ray):

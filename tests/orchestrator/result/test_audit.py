@@ -11,11 +11,19 @@ import pytest
 
 from smoothsweep.core.membership.measuring import Measured, WithinPersons, measure_within_persons
 from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.core.metrics.intervals import exposures
 from smoothsweep.orchestrator.commands.audit.pages import attacks_found, audit_page, audit_pdf
-from smoothsweep.orchestrator.result.audit import AttackFound, MembershipAudit, read_audit, with_second
+from smoothsweep.orchestrator.result.audit import (
+    AttackFound,
+    MembershipAudit,
+    membership_words,
+    read_audit,
+    with_second,
+)
 from smoothsweep.orchestrator.result.data import Axis, ReportData, StageLink
-from smoothsweep.orchestrator.result.standing import LESS, SCORES_ALONE
+from smoothsweep.orchestrator.result.standing import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.result.summary import summarise
+from tests.orchestrator.result import test_standing
 
 NAMES = ["Zoe <b>", "Ann", "Bob", "Cy"]
 ATTACKS = {  # attack -> access, control, hit rate of each person
@@ -209,6 +217,15 @@ def test_people_stand_by_what_the_strongest_attack_reaches_over_all_seeds(five):
     wanted = sorted(zip(PEOPLE, by_place, strict=True), key=lambda one: -one[1])
     assert [(one["label"], one["name"]) for one in five.people] == [(label, FIVE[label]) for label, _ in wanted]
     assert [one["share"] for one in five.people] == pytest.approx([share for _, share in wanted])
+
+
+@pytest.mark.parametrize(("shares", "matched"), [([0.5, 0.5, 0.49, 0.0], 2), ([0.499] * 4, 0), ([1.0] * 4, 4)])
+def test_half_of_the_reconstructions_match_and_of_two_alike_the_first_label_comes_first(shares, matched):
+    given, by_label = mixed(("mine",)), dict(zip(PEOPLE, shares, strict=True))
+    rates = given.per_class.assign(embedder_acc1=given.per_class["class"].map(by_label))
+    found = read_five(replace(given, per_class=rates))
+    assert [one["label"] for one in found.people] == sorted(PEOPLE, key=lambda label: (-by_label[label], label))
+    assert f"{matched} of 4" in found.said["answer"][1].replace("\u00a0", " ")
 
 
 def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_attacks(five):
@@ -485,3 +502,95 @@ def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit
         kept = members["shadowed"]
         assert (kept["count"], kept["seconds"], kept["reference"][0]["auc"]) == (8, 95.0, 0.85)
         assert kept["told"][0]["found"] == {"fpr1": 0.12, "fpr01": None} and kept["told"][0]["auc"] == 0.8
+
+
+def test_a_reduction_pays_for_the_choice_among_the_attacks():
+    """Both pay for the choice among the attacks; too few seeds leave both inconclusive."""
+    few, more = (trained(seeds, (MODEL, PLAIN), 0.65, ("ppa",)) for seeds in (2, 5))
+    assert (few.beside[0]["leak"].word, more.beside[0]["leak"].word) == ("inconclusive", "reduces")
+    for one in (few, more):
+        new = json.loads(json.dumps(one.dump()))["beside"][0]["leak"]
+        assert new["word"] == one.beside[0]["leak"].word and new["high"] <= 1
+        assert new["hidden"]["part"]["value"] is not None and new["comparisons"] == 2
+    assert trained(2, (MODEL, PLAIN), 0.4).beside[0]["leak"].hidden is None
+
+
+CROWD = [f"person {letter}" for letter in "abcdefghijkl"]
+
+
+def crowd(rates, seeds=(1, 2, 3), images=4):
+    """An audit of a dozen people under one attack, every seed with the same rates."""
+    given = data(seeds=seeds, attacks={"ppa": ("gradients", False, rates), "none": ("none", True, [0.0] * len(rates))})
+    given.per_class["embedder_acc1_images"] = images
+    return read(given, names=CROWD)
+
+
+def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
+    rates = [0.0, 1.0, 0.25, 0.5, 0.25, 1.0, 0.25, 0.25, 0.0, 0.25, 0.25, 0.25]
+    audit, expected = crowd(rates), exposures(np.tile(rates, (3, 1)), np.full(12, 4))
+    assert sum(person["among_top"] for person in audit.people) == pytest.approx(5)
+    named, how = audit.said["people"]
+    rate = r"matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%"
+    said = re.findall(rf"(person .) \(probability ([\w\s]+)\s%; {rate}\)", named)
+    assert [name for name, *_ in said] == ["person b", "person f", "person d"]
+    for name, among, *ends in said:
+        at = CROWD.index(name)
+        assert int(among.split()[-1]) in (99, round(100 * expected.among_top[at]))
+        shown = (expected.rate[at], expected.low[at], expected.high[at])
+        assert [int(end) for end in ends] == [round(100 * end) for end in shown]
+    assert "shrunk" in how and "assumed" not in how
+    page = audit_page(audit, **GIVEN)
+    for person in audit.people:
+        row = page.split('<th scope="row">{}</th>'.format(person["name"]))[1].split("</tr>")[0]
+        assert 'data-v="{}"'.format(person["among_top"]) in row and row.count("<td") == 5 and "[" in row
+
+
+def test_people_who_cannot_be_ranked_are_not_named():
+    first, how = crowd([0.25] * 12, seeds=(1,)).said["people"]
+    assert "No person is among the" in first and "42\u00a0%" in first, "five of twelve"
+    assert not re.search(r"person [a-l]\b", first) and "assumed, not measured" in how
+    (nothing,) = crowd([0.0] * 12).said["people"]
+    assert nothing == "No person was matched in any image."
+
+
+@pytest.mark.parametrize(
+    ("verifies", "judge", "strangers", "said"),
+    [
+        (True, "embedder_acc1", 30, None),
+        (False, "embedder_acc1", 30, "Not verified: a threshold of 1 % false accepts takes 50 public images or more"),
+        (False, "attack_acc1", 900, "Not verified: the judge is a second classifier of the same images"),
+    ],
+)
+def test_where_nothing_is_verified_one_line_says_why(verifies, judge, strangers, said):
+    found = replace(first(verifies=verifies, strangers=strangers), judge=judge)
+    lines = [line for line in found.said["answer"] if line.startswith("Not verified")]
+    assert lines == [] if said is None else len(lines) == 1 and lines[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ("gradients", {"0.1": MORE, "-0.2": SCORES_ALONE, "-0.8": LESS, "-0.05": UNCLEAR}),
+        ("labels", {"0.1": UNCLEAR, "-0.2": UNCLEAR, "-0.8": LESS, "-0.05": UNCLEAR}),
+    ],
+)
+def test_the_word_of_a_recipe_is_of_what_the_attacker_sees(access, words):
+    given = test_standing.membership()
+    found = membership_words(given, summarise(given), access)
+    assert {name.split("\u00a0")[-1].replace("\u2212", "-"): word for name, word in found.items() if word} == words
+
+
+def test_who_sees_labels_alone_gets_nothing_of_scores_and_images_that_were_not_asked_do_not_count(tmp_path):
+    frame, file = scores(tmp_path, 1.0, labels_of=30)
+    [by_labels] = attacks_found((file,), "labels")
+    assert by_labels.attack == "label_views" and by_labels.auc == pytest.approx(pairwise(frame, "label_views"))
+    assert by_labels.found is None, "30 test images show no rate of 1 %"
+    assert attacks_found((file,), "scores")[0].access == "scores"
+
+
+def test_of_an_audit_that_was_not_asked_nothing_is_said_and_what_did_not_fit_is(audit):
+    assert audit.dump()["membership"] is None and audit.said["membership"] == ()
+    assert 'id="membership"' not in audit_page(audit, **GIVEN)
+    left = replace(audit, unmeasured=("Not measured: membership, which may ask 7 queries.",))
+    assert left.dump()["membership"] is None and left.unmeasured == left.said["membership"]
+    assert "Not measured: membership" in audit_page(left, **GIVEN)

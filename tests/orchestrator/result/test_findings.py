@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.result.summary import decide, summarise
 from smoothsweep.orchestrator.result.sweep_result import result_of
 from tests.made_rows import ALPHA, made_data
 from tests.made_searches import halving, proposed, view
+from tests.orchestrator.made_reports import make_frames
 
 CLASSES = 30
 
@@ -322,3 +323,32 @@ def test_where_no_recipe_has_met_every_attack_failures_and_collapses_are_still_t
     assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found["answer"][0]) and found["incomplete"]
     cautions = ascii_text(" ".join(found["cautions"]))
     assert "Of 12 trials, 4 failed" in cautions and "8 collapsed" in cautions
+
+
+def test_a_tie_goes_to_the_baseline():
+    data = sweep({-0.2: 0.3, 0.0: 0.3}, noise=0.0)
+    answer, _ = said(data)
+    assert (
+        answer.startswith("No recipe tried leaks less than alpha 0")
+        and "there is no difference between the two" in answer
+    )
+    choice = decide(summarise(data))
+    assert not choice.clear and choice.ties and choice.marked is None
+
+
+def test_the_attacker_picks_the_attack(make_data):
+    results, per_class = make_frames(noise=0.002)
+    data = make_data(results=results, per_class=per_class)
+    summary = summarise(data)
+    choice = decide(summary)
+    # By construction the Poincare attack finds more under every recipe.
+    assert {summary.frame.loc[row, "attack_loss"] for row in choice.rows.values()} == {"poincare"}
+    answer, more = said(data)
+    assert "leaks least by the independent judge under the strongest attack tried" in answer
+    assert "the attack that worked best against it (attack loss Poincaré)" in more
+
+
+def test_the_baseline_may_win():
+    answer, _ = said(sweep({0.0: 0.2, 0.1: 0.5}))
+    assert "No recipe tried leaks less than alpha 0: by the independent judge, 20" in answer
+    assert "Alpha 0.1 has 50" in answer and "(reduction -29" in answer and "it leaks more (p" in answer

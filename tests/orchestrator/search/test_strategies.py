@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.orchestrator.planning.trial import Proposal, ProposalLog, trials_of
-from smoothsweep.orchestrator.search.agenda import search_setup, write_end
+from smoothsweep.orchestrator.planning.trial import PROPOSALS, Proposal, ProposalLog, trials_of
+from smoothsweep.orchestrator.search.agenda import Agenda, search_setup, write_end
 from smoothsweep.orchestrator.search.noise_aware import (
     NoiseModel,
     SeenTrials,
@@ -22,13 +22,16 @@ from smoothsweep.orchestrator.search.record import importances, search_view
 from smoothsweep.orchestrator.search.setup import (
     Aims,
     Setup,
+    Wait,
     ordered,
+    propose_halving,
     survivors,
+    worst_by_seed,
 )
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.search import STRATEGIES, Constraint, Rung
 from smoothsweep.sweeps.space import Dimension, make_space
-from tests.orchestrator.search.made import ALPHA, KIND, SPACE, START, load, work_off
+from tests.orchestrator.search.made import ALPHA, KIND, SPACE, START, finish, load, work_off
 
 OWN = {key for kind in STRATEGIES.values() for key in kind.own}
 GIVEN = {
@@ -280,3 +283,74 @@ def test_a_gain_is_a_difference_of_hypervolumes(objectives, seed):
     assert gains(front, candidates, reference) == pytest.approx(np.array(after) - before, abs=1e-12)
     alone = [hypervolume(one[None], reference, ways) for one in candidates]
     assert gains(front[:0], candidates, reference) == pytest.approx(np.array(alone), abs=1e-12)
+
+
+OPTUNA = {"strategy": "optuna", "recipes": 6, "in_flight": 3}  # four to start with, two that the model chooses
+RANDOM = {"strategy": "random", "recipes": 14}
+
+
+def outcomes(*pairs):
+    return {number: AIMS.outcome({"test_acc": acc, "leak": leak}) for number, (acc, leak) in enumerate(pairs)}
+
+
+def proposed(loaded, store):
+    return [(p.number, p.values, p.rung, p.origin) for p in ProposalLog(loaded, store).proposals()]
+
+
+def test_halving_step_by_step():
+    one, proposals, found = setup(), [], {}
+    for _ in range(4):
+        proposals.append(propose_halving(one, proposals, found))
+    assert [(p.number, p.rung) for p in proposals] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert isinstance(propose_halving(one, proposals, found), Wait)
+    found = outcomes((0.9, 0.9), (0.8, 0.95), (0.7, 0.97), (0.6, 0.1))
+    for _ in range(3):
+        proposals.append(propose_halving(one, proposals, found))
+    assert [(p.rung, p.origin, p.of) for p in proposals[4:6]] == [(None, "survivor", 0), (None, "survivor", 3)]
+    assert (proposals[6].origin, proposals[6].rung) == ("audit", None) and proposals[6].of in (1, 2)
+    assert [p.values for p in proposals[4:]] == [proposals[p.of].values for p in proposals[4:]]
+    assert propose_halving(one, proposals, found) is None
+
+
+def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
+    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
+    agenda = Agenda(ProposalLog(loaded, store))
+    agenda.begin()
+    opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
+    assert isinstance(agenda.next(), Wait) and len(agenda.proposals) == 3
+    for trial in opened[2:]:  # all but the first recipe: the next one is still not made
+        finish(store, trial)
+        agenda.ended(trial, None)
+    assert isinstance(agenda.next(), Wait)
+    for trial in opened[:2]:
+        finish(store, trial)
+        agenda.ended(trial, None)
+    assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
+
+
+def test_the_best_are_of_the_first_front_its_ends_before_its_middle():
+    found = outcomes((0.9, 0.9), (0.8, 0.5), (0.7, 0.4), (0.6, 0.1), (0.6, 0.5))
+    assert through(found, 2) == [0, 3]
+    assert through(found, 4) == [0, 3, 1, 2]
+
+
+def test_under_a_seed_the_worst_attack_counts():
+    rows = [(1, {"x": 0.2}), (1, {"x": 0.6}), (2, {"x": 0.4}), (2, {"x": 0.1})]
+    assert worst_by_seed(rows, "x", "min") == {1: 0.6, 2: 0.4}
+    assert worst_by_seed(rows, "x", "max") == {1: 0.2, 2: 0.1}  # a distance: small is the attacker's
+    assert worst_by_seed([*rows, (2, {"x": None})], "x", "min") == {}
+    assert worst_by_seed([*rows, (2, {"x": float("nan")})], "x", "min") == {}
+
+
+def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_proposals(tmp_path):
+    store = Store(root=tmp_path / "store")
+    work_off(load(tmp_path, RANDOM), store)
+    changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
+    assert trials_of(changed, store) == []
+    agenda = Agenda(ProposalLog(changed, store))
+    agenda.begin()
+    kind, said = agenda.news.popleft()
+    assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
+    folder = store.sweep_folder("made") / "search"
+    assert len(list(folder.glob("proposals-*.jsonl"))) == 1
+    assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 2  # its seal, its head
