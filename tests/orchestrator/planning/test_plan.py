@@ -180,17 +180,17 @@ def by_kind(loaded):
 
 
 def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
-    """One `make demo` took 17.7 device-minutes in its stages."""
+    """One `make demo` took 8.4 device-minutes in its stages."""
     store = str(tmp_path / "store")
     assert main(["plan", "quickstart", "--store", store, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["stages"] == 151 and told["stages_of_unknown_cost"] == told["measured_device_hours"] == 0
-    assert 60 * told["device_hours"] == pytest.approx(13.1, rel=0.15)
+    assert 60 * told["device_hours"] == pytest.approx(6.0, rel=0.15)
     assert told["device_hours"] == told["rated_device_hours"]
     assert main(["plan", "quickstart", "--store", store]) == 0
     said = capsys.readouterr().out
     assert f"from another machine ({MACHINE})" in said and "unknown" not in said
-    assert "the sweep file says: two CPU cores, 6 GiB of memory, about 13 CPU minutes." in said
+    assert "the sweep file says: two CPU cores, 6 GiB of memory, about 8 CPU minutes." in said
     assert main(["plan", "quickstart", "--store", store, "--set", "seeds=[1]"]) == 0
     assert "sweep file says" not in capsys.readouterr().out, "it says so of the file, not of what was made of it"
 
@@ -226,7 +226,7 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
         told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)))
     whole = told[2.0]
     assert whole["device_hours"] == whole["search"]["device_hours"] == whole["rated_device_hours"]
-    quickstart = load_sweep(shipped_sweeps()["quickstart"])
+    quickstart = load_sweep(shipped_sweeps()["quickstart"], ["recipe.epochs=48"])
     training = reference_s(by_kind(quickstart)["target"])  # the same network, people and epochs
     assert 24 * 2 * training < 3600 * whole["device_hours"] < 2 * 24 * 2 * training
     assert told[0.25]["device_hours"] == 0.25

@@ -87,7 +87,7 @@ def state():
     return found
 
 
-POLL_S, CORES = 5.0, 2
+POLL_S, CORES = 1.0, 2
 
 
 def begun(folder, *overrides: str) -> SweepRun:
