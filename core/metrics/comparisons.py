@@ -261,7 +261,7 @@ def recommend(
 
     Args:
         leak: Recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
-        comparisons: Of all these recipes, whose verdicts say which leaks can be told apart; None for fewer than two.
+        comparisons: Of all these recipes; their verdicts say which leaks are distinguishable. None for fewer than two.
         accuracy: Recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
             taken at the mean accuracy: the uncertainty of accuracy itself does not enter.
 

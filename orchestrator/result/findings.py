@@ -191,6 +191,22 @@ def find(data: ReportData, summary: Summary) -> dict[str, tuple[str, ...]]:
     return {"answer": answer, "cautions": (*limits, *cautions), "incomplete": incomplete}
 
 
+def _case(summary: Summary, choice: Decision) -> str:
+    """Which answer there is to give, by the names that findings.txt has for them."""
+    best, reference = choice.best, choice.reference
+    if not choice.rows:
+        return "untold" if summary.primary is None and untold(summary.checks) else "too early"
+    if best is None:
+        return "too inaccurate"
+    if len(choice.rows) == 1:
+        return "one recipe"
+    if choice.seeds < LEAST_SEEDS:
+        return "one seed"
+    if reference is None:
+        return "no baseline"
+    return "baseline best" if best == reference else "against"
+
+
 def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
     """The sections of findings.txt."""
     frame, best, reference, floor = summary.frame, choice.best, choice.reference, summary.min_test_acc
@@ -214,22 +230,9 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
             return "; what it costs in test accuracy was not measured"
         return f", at a test accuracy of {accuracy(mine)} against {accuracy(theirs)}"
 
-    case = "against"
-    if not choice.rows:
-        case = "untold" if summary.primary is None and untold(summary.checks) else "too early"
-    elif best is None:
-        case = "too inaccurate"
-    elif len(choice.rows) == 1:
-        case = "one recipe"
-    elif choice.seeds < LEAST_SEEDS:
-        case = "one seed"
-    elif reference is None:
-        case = "no baseline"
-    elif best == reference:
-        case = "baseline best"
     hiding = gap(choice.chosen, choice.baseline) if None not in (best, reference) else None
     known = {
-        "case": case,
+        "case": _case(summary, choice),
         "untold": untold(summary.checks),
         "summary": summary,
         "choice": choice,

@@ -162,7 +162,7 @@ def test_a_write_into_a_store_that_has_gone_is_refused(happens, write, tmp_path)
     store = Store(root=tmp_path / "store")
     store.open_for_writing()
     store.check_there()
-    worker = pickle.loads(pickle.dumps(store))  # as it travels
+    worker = pickle.loads(pickle.dumps(store))  # as Ray hands it to a worker; our own bytes, made in this line
     happens(store.root)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
     for one in (store, worker):

@@ -1,4 +1,4 @@
-"""What a store promises, in a folder and on S3: whole artifacts or none, whoever writes, reads, dies or edits."""
+"""Stores in a folder and on S3: an artifact is whole or absent, also after concurrent writes, crashes and edits."""
 
 import json
 import multiprocessing
